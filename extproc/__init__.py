@@ -1,0 +1,1 @@
+"""An MCP tool-search external processor for Envoy and agentgateway."""

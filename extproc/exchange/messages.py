@@ -1,0 +1,225 @@
+"""Events in, commands out, and the decisions in between: closed unions, no MCP, no protobuf.
+
+An *exchange* is one HTTP request and its response as an external processor sees it.  The driver feeds
+``Event`` values to :meth:`Exchange.receive` and carries out the ``Command`` values that come back.
+``Decide`` asks for a decision, which is handed to :meth:`Exchange.resume`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Protocol, TypeAlias
+
+Headers: TypeAlias = tuple[tuple[str, str], ...]
+"""Lower-case names; values decoded as latin-1 so that every byte survives."""
+
+
+class Side(Enum):
+    REQUEST = auto()
+    RESPONSE = auto()
+
+
+class BodyMode(Enum):
+    """Names and numbers of ``ProcessingMode.BodySendMode``."""
+
+    NONE = 0
+    STREAMED = 1
+    BUFFERED = 2
+    BUFFERED_PARTIAL = 3
+    FULL_DUPLEX = 4
+
+
+class Dialect(Enum):
+    """Which gateway family speaks: told apart by how pseudo headers arrive."""
+
+    ENVOY = auto()
+    AGENTGATEWAY = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What the first message of a gRPC stream says about the exchange."""
+
+    request_mode: BodyMode = BodyMode.BUFFERED
+    response_mode: BodyMode = BodyMode.NONE
+    dialect: Dialect = Dialect.ENVOY
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    profile: str = ""
+
+
+# Events ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HeadersArrived:
+    side: Side
+    headers: Headers
+    end_of_stream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BodyArrived:
+    side: Side
+    chunk: bytes
+    end_of_stream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TrailersArrived:
+    side: Side
+    headers: Headers = ()
+
+
+Event: TypeAlias = HeadersArrived | BodyArrived | TrailersArrived
+
+# Commands -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ModeOverride:
+    """Body modes to ask for in a headers answer; both are always stated (agentgateway reads unset as NONE)."""
+
+    request: BodyMode
+    response: BodyMode
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerHeaders:
+    """Every set overwrites (``OVERWRITE_IF_EXISTS_OR_ADD``); removals and sets go in one mutation."""
+
+    side: Side
+    set: Headers = ()
+    remove: tuple[str, ...] = ()
+    mode: ModeOverride | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerBody:
+    """Answer to a BUFFERED or STREAMED body message.  ``body`` None keeps it, ``b""`` clears it."""
+
+    side: Side
+    body: bytes | None = None
+    set: Headers = ()
+    remove: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBody:
+    """One chunk in full duplex; the driver splits nothing, chunks are already small enough."""
+
+    side: Side
+    chunk: bytes
+    end_of_stream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTrailers:
+    side: Side
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """A local answer in place of the upstream's (ImmediateResponse)."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    details: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """End the gRPC stream with status OK; nothing is sent after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warn:
+    """Something the operator has to mend; ``setting`` names it.  Logged once per setting by the driver."""
+
+    setting: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A whole request, ready to be decided on."""
+
+    headers: Headers
+    body: bytes
+    opening: Opening
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One answer to be decided on: a whole JSON body, or the data of one server-sent event."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    plan: ResponsePlan
+    event: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    message: Request | Response
+
+
+Command: TypeAlias = (
+    AnswerHeaders | AnswerBody | StreamBody | AnswerTrailers | Immediate | Close | Warn | Decide
+)
+
+# Decisions ------------------------------------------------------------------------------------------------
+
+
+class ResponsePlan(Protocol):
+    """What a forwarded request wants from its response; the exchange asks, the rewriter knows."""
+
+    def reads(self, status: int, media_type: str) -> bool:
+        """Whether the body of a response with this head is to be read."""
+
+    def wants(self, data: bytes) -> bool:
+        """Whether this event's data is to be decided on (events only; a JSON body always is)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassThrough:
+    """Nothing is touched and the response is of no interest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Send the request on: ``body`` None keeps it.  ``plan`` None means the response is of no interest."""
+
+    body: bytes | None = None
+    set: Headers = ()
+    remove: tuple[str, ...] = ()
+    plan: ResponsePlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A local answer: ``application/json``, any status."""
+
+    body: bytes
+    status: int = 200
+    headers: Headers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The response (or event) goes on as it came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """The response body (or the event's data) becomes ``body``."""
+
+    body: bytes
+
+
+RequestDecision: TypeAlias = PassThrough | Forward | Reply
+ResponseDecision: TypeAlias = Keep | Replace
+Decision: TypeAlias = RequestDecision | ResponseDecision

@@ -1,0 +1,3 @@
+from extproc.search.index import Hit, ToolIndex
+
+__all__ = ["Hit", "ToolIndex"]

@@ -1,0 +1,162 @@
+"""Every setting with its unit and default.
+
+Sources, later ones win: defaults, the YAML file, ``TOOLSEARCH_<SECTION>__<NAME>`` environment variables,
+``--section.name`` flags.  The sections are frozen; the core receives them as plain values.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+Seconds = Annotated[float, Field(ge=0)]
+Bytes = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Caller(Section):
+    """Who is asking: which headers and attributes tell two callers apart."""
+
+    headers: tuple[str, ...] = ("authorization", "cookie", "x-api-key", "x-forwarded-client-cert")
+    attributes: tuple[str, ...] = ()
+    """Verified attributes (for example ``sub`` of the gateway's JWT filter) that stand for the token."""
+    anonymous: Literal["isolate", "shared"] = "isolate"
+    """``isolate``: without a credential the MCP session id is the key, without one nothing is cached."""
+    key: SecretStr = SecretStr("")
+    """Secret of the caller hash; empty makes a random one for each process."""
+
+
+class Catalog(Section):
+    """Where catalogues come from and how long they live."""
+
+    url: str = ""
+    """Unfiltered route of the same gateway; empty leaves only the in-band path."""
+    headers: tuple[str, ...] = ()
+    """Request headers passed to ``url`` besides the caller's credential headers."""
+    refresh_after: Seconds = 5.0
+    """A client's own ``tools/list`` is answered from a catalogue younger than this, in seconds."""
+    ttl: Seconds = 600.0
+    max_stale: Seconds = 3600.0
+    """How long past its life a catalogue may still serve while refreshes fail, in seconds."""
+    timeout: Seconds = 5.0
+    """Deadline of one side fetch, all pages, in seconds."""
+    max_pages: Annotated[int, Field(ge=1)] = 100
+    max_fetches: Annotated[int, Field(ge=1)] = 16
+    """Side fetches at once over all callers."""
+    max_sessions: Annotated[int, Field(ge=1)] = 256
+    """Own legacy sessions kept open for side fetches."""
+    watch: bool = False
+    """Watch streams for ``notifications/tools/list_changed``: keeps the processor in every GET stream."""
+    store: str = ""
+    """``redis://…`` shared store; empty keeps catalogues in this process only."""
+    store_key: SecretStr = SecretStr("")
+    store_timeout: Seconds = 0.05
+
+
+class Tools(Section):
+    """Operator's corrections of what upstreams say about their tools."""
+
+    overrides: dict[str, Literal["read", "write", "destructive"]] = Field(default_factory=dict)
+    """Glob of tool names to class, first match wins."""
+    hide: tuple[str, ...] = ()
+    pin: tuple[str, ...] = ()
+    pin_apps: bool = False
+
+
+class Search(Section):
+    """Ranking and the shape of search answers."""
+
+    embedder: str = "default"
+    """``default``, ``none``, a model2vec folder or name, ``openai:…`` or ``onnx:…``."""
+    fusion: Literal["zscore", "rrf"] = "zscore"
+    lexical_weight: Annotated[float, Field(ge=0, le=1)] = 0.4
+    limit: Annotated[int, Field(ge=1)] = 5
+    """Hits for each query unless the caller asks for another number."""
+    max_limit: Annotated[int, Field(ge=1)] = 25
+    schemas: Count = 3
+    """How many of the best hits carry their input schema."""
+    description_chars: Annotated[int, Field(ge=20)] = 200
+
+
+class Calls(Section):
+    """The ``call_*`` tools and direct calls."""
+
+    direct: Literal["allow", "deny"] = "allow"
+    """Whether real tool names that are neither pinned nor one of the six may be called directly."""
+    validate_arguments: bool = True
+    max_batch: Annotated[int, Field(ge=0, le=10)] = 10
+    """Calls in one ``call_read_tools``; 0 removes the tool."""
+    watch_results: bool = True
+
+
+class Instructions(Section):
+    """Guidance put in front of the upstream's ``instructions``."""
+
+    enabled: bool = True
+    text: str = ""
+    """Replaces the built-in guidance."""
+    max_chars: Annotated[int, Field(ge=0)] = 10_000
+    """Characters of upstream text kept after the guidance."""
+
+
+class Limits(Section):
+    """Bounds on what one peer can make the processor do."""
+
+    request_body: Bytes = 16 * 1024 * 1024
+    response_body: Bytes = 64 * 1024 * 1024
+    """Largest answer that is read, after decoding, in bytes."""
+    tools: Annotated[int, Field(ge=1)] = 50_000
+    """Tools in one catalogue."""
+    cache: Bytes = 512 * 1024 * 1024
+    """Catalogues and indexes in this process, in bytes; least recently used go first."""
+    callers: Annotated[int, Field(ge=1)] = 100_000
+    answer: Bytes = 768 * 1024
+    """Largest local answer, in bytes: clients refuse events above 1 MiB."""
+    schema_depth: Annotated[int, Field(ge=1)] = 64
+    schema_nodes: Annotated[int, Field(ge=1)] = 20_000
+    batch_result: Annotated[int, Field(ge=100)] = 25_000
+    """Tokens' worth of results in one ``call_read_tools`` answer."""
+    exchanges: Annotated[int, Field(ge=1)] = 10_000
+    """Concurrent exchanges; more are refused."""
+
+
+class Server(Section):
+    """Listening and the dialect of the gateway."""
+
+    listen: str = "127.0.0.1:50051"
+    admin: str = "127.0.0.1:9090"
+    """``/metrics``, ``/healthz``, ``/readyz``; empty switches it off."""
+    deadline: Seconds = 8.0
+    """A decision that takes longer than this is answered with an error, in seconds."""
+    drain: Seconds = 10.0
+    early_close: Literal["auto", "always", "never"] = "auto"
+    response_mode: Literal["auto", "buffered", "streamed"] = "auto"
+    max_message: Bytes = 64 * 1024 * 1024
+    tls_cert: str = ""
+    tls_key: str = ""
+    tls_client_ca: str = ""
+
+
+class Telemetry(Section):
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["text", "json"] = "text"
+
+
+class Settings(Section):
+    """All sections.  ``profiles`` maps a profile name to overrides of the sections above."""
+
+    caller: Caller = Caller()
+    catalog: Catalog = Catalog()
+    tools: Tools = Tools()
+    search: Search = Search()
+    calls: Calls = Calls()
+    instructions: Instructions = Instructions()
+    limits: Limits = Limits()
+    server: Server = Server()
+    telemetry: Telemetry = Telemetry()
+    profiles: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)

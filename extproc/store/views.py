@@ -1,0 +1,28 @@
+"""What the store knows about one caller at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from extproc.catalog.model import Catalogue
+
+if TYPE_CHECKING:
+    from extproc.search import ToolIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """A catalogue that may serve.  ``age`` in seconds since it was learned."""
+
+    catalogue: Catalogue
+    index: ToolIndex
+    age: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cold:
+    """Nothing usable is known about this caller."""
+
+
+View: TypeAlias = Warm | Cold

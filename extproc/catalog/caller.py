@@ -1,0 +1,63 @@
+"""Who is asking: a keyed hash of credentials, never the credentials themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TypeAlias
+
+from extproc.exchange.messages import Headers
+from extproc.settings import Caller
+
+CallerKey: TypeAlias = bytes
+"""16 bytes of keyed BLAKE2b."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallerContext:
+    """What a side fetch on behalf of one caller may use.
+
+    ``key`` is None when nothing tells this caller from another: then nothing is cached.
+    ``headers`` are the credential and pass-through headers exactly as they came; they never leave memory.
+    """
+
+    key: CallerKey | None
+    session: str | None
+    revision: str
+    headers: Headers = field(default=(), repr=False)
+    profile: str = ""
+
+
+def caller_key(
+    settings: Caller,
+    secret: bytes,
+    profile: str,
+    headers: Headers,
+    attributes: Mapping[str, str],
+    session: str | None,
+) -> CallerKey | None:
+    """The caller's key, or None when nothing identifies the caller.
+
+    Verified attributes, when any configured one is present, stand in for the credential headers, so a
+    refreshed token keeps its catalogue.  A caller without either is keyed by its MCP session.
+    """
+    verified = [(name, attributes[name]) for name in settings.attributes if attributes.get(name)]
+    if verified:
+        parts = [("a", name, value) for name, value in verified]
+    else:
+        wanted = {name.lower() for name in settings.headers}
+        parts = [("h", name, value) for name, value in sorted(headers) if name in wanted and value]
+    if not parts:
+        if settings.anonymous == "shared":
+            parts = [("n", "", "")]
+        elif session:
+            parts = [("s", "", session)]
+        else:
+            return None
+    digest = blake2b(digest_size=16, key=secret)
+    for piece in (profile, *(text for part in parts for text in part)):
+        data = piece.encode("utf-8", "surrogateescape")
+        digest.update(len(data).to_bytes(4, "big"))
+        digest.update(data)
+    return digest.digest()

@@ -72,7 +72,9 @@ class Catalogue:
         for tool in tools:
             unique.setdefault(tool.name, tool)
         ordered = tuple(unique[name] for name in sorted(unique))
-        digest = blake2b(b"".join(tool.digest for tool in ordered), digest_size=16, key=b"c" if complete else b"p")
+        digest = blake2b(
+            b"".join(tool.digest for tool in ordered), digest_size=16, key=b"c" if complete else b"p"
+        )
         return cls(ordered, complete, digest.digest())
 
     @cached_property

@@ -183,6 +183,9 @@ class ResponsePlan(Protocol):
     def wants(self, data: bytes) -> bool:
         """Whether this event's data is to be decided on (events only; a JSON body always is)."""
 
+    def failure(self) -> bytes:
+        """What stands in for an answer that should have been read and cannot be."""
+
 
 @dataclass(frozen=True, slots=True)
 class PassThrough:

@@ -1,0 +1,81 @@
+"""What each body mode allows, as data.  The comments name the gateway's behaviour behind a rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from extproc.exchange.messages import BodyMode, Dialect, Headers, Opening
+from extproc.settings import Server
+
+CHUNK = 62_000
+"""Largest chunk sent in full duplex, in bytes: known servers keep below a 64 KiB gRPC frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRule:
+    """``refusal`` is what to change where request bodies cannot be rewritten; empty where they can."""
+
+    holds_headers: bool = False
+    refusal: str = ""
+
+
+_NAME = "request_body_mode"
+REQUEST_RULES: dict[BodyMode, RequestRule] = {
+    # One message after the headers were answered; the only mode in which a body answer may change headers.
+    BodyMode.BUFFERED: RequestRule(),
+    # The headers answer may wait for the whole body, so names known only from the body still reach headers.
+    BodyMode.FULL_DUPLEX: RequestRule(holds_headers=True),
+    BodyMode.NONE: RequestRule(
+        refusal=f"{_NAME} is NONE: set it to BUFFERED, the processor must read requests"
+    ),
+    # Header mutations in STREAMED body answers are dropped by the gateway.
+    BodyMode.STREAMED: RequestRule(
+        refusal=f"{_NAME} is STREAMED: set it to BUFFERED, headers change with the body"
+    ),
+    # A body over the limit arrives as its first part only.
+    BodyMode.BUFFERED_PARTIAL: RequestRule(
+        refusal=f"{_NAME} is BUFFERED_PARTIAL: set it to BUFFERED, half a message cannot be rewritten"
+    ),
+}
+
+
+def may_close_early(opening: Opening, server: Server) -> bool:
+    """Whether ending the gRPC stream before the response phase lets the gateway carry on alone.
+
+    Envoy does; agentgateway answers 500 when a response phase was due.  In full duplex data would be lost.
+    """
+    if BodyMode.FULL_DUPLEX in (opening.request_mode, opening.response_mode):
+        return False
+    if server.early_close == "auto":
+        return opening.dialect is Dialect.ENVOY
+    return server.early_close == "always"
+
+
+def reading_mode(opening: Opening, server: Server) -> BodyMode:
+    """The body mode in which a response is read."""
+    if opening.response_mode is not BodyMode.NONE:
+        return opening.response_mode
+    if server.response_mode != "auto":
+        return BodyMode.STREAMED if server.response_mode == "streamed" else BodyMode.BUFFERED
+    # STREAMED knows no buffer limit and lets events through one by one; agentgateway does not implement it.
+    return BodyMode.STREAMED if opening.dialect is Dialect.ENVOY else BodyMode.BUFFERED
+
+
+_UNREAD_TYPES = (
+    "multipart/",
+    "application/octet-stream",
+    "application/x-www-form-urlencoded",
+    "application/grpc",
+)
+
+
+def carries_message(headers: Headers) -> bool:
+    """Whether a request with these headers may carry an MCP message in its body."""
+    method = ""
+    content_type = ""
+    for name, value in headers:
+        if name == ":method":
+            method = value
+        elif name == "content-type":
+            content_type = value.strip().lower()
+    return method == "POST" and not content_type.startswith(_UNREAD_TYPES)

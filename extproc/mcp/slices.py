@@ -1,0 +1,126 @@
+"""JSON objects as ordered members with raw values.
+
+A rewrite must not re-encode what it does not change: a decoded and re-encoded ``1.0`` or 70-bit integer is
+another value to the server (facts of the multi round-trip rules, MCP 2026-07-28).  So members keep the bytes
+they came with, and an edited object is joined from those bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+Members: TypeAlias = dict[str, bytes]
+"""Member name to the raw bytes of its value, in document order."""
+
+
+class NotAnObject(ValueError):
+    """The text is no JSON object."""
+
+
+class TooDeep(ValueError):
+    """The text nests deeper than the parser goes (about a thousand levels)."""
+
+
+class Ambiguous(ValueError):
+    """A member name stands twice: two parsers may disagree about what the message says."""
+
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_items = msgspec.json.Decoder(list[msgspec.Raw])
+_values = msgspec.json.Decoder()
+_strings = msgspec.json.Decoder(str)
+
+
+def members(text: bytes) -> Members:
+    """The members of the JSON object ``text``.
+
+    Raises :class:`NotAnObject`, :class:`TooDeep` or :class:`Ambiguous`.
+    """
+    try:
+        text.decode()
+        found = {name: bytes(value) for name, value in _members.decode(text).items()}
+    except RecursionError:
+        raise TooDeep("nested too deeply") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise NotAnObject(str(error)) from None
+    # Compact text without a repeated name is exactly as long as its parts; the rest is looked at closely.
+    if len(text) != _compact_length(found) and _has_duplicates(text):
+        raise Ambiguous("a member name stands twice")
+    return found
+
+
+def items(text: bytes) -> list[bytes]:
+    """The raw elements of the JSON array ``text``.  Raises :class:`NotAnObject` or :class:`TooDeep`."""
+    try:
+        text.decode()
+        return [bytes(item) for item in _items.decode(text)]
+    except RecursionError:
+        raise TooDeep("nested too deeply") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise NotAnObject(str(error)) from None
+
+
+def join(parts: Mapping[str, bytes]) -> bytes:
+    """The JSON object with these members, values byte for byte."""
+    return b"{" + b",".join(quote(name) + b":" + value for name, value in parts.items()) + b"}"
+
+
+def join_array(parts: Iterable[bytes]) -> bytes:
+    return b"[" + b",".join(parts) + b"]"
+
+
+def quote(text: str) -> bytes:
+    """``text`` as a JSON string.  Lone surrogates, which UTF-8 cannot carry, are escaped."""
+    try:
+        return msgspec.json.encode(text)
+    except UnicodeEncodeError:
+        return json.dumps(text).encode()
+
+
+def encode(value: object) -> bytes:
+    """Compact JSON of a plain value; ``msgspec.Raw`` parts go in unchanged."""
+    return msgspec.json.encode(value)
+
+
+def value(text: bytes) -> object:
+    """The decoded JSON value.  Raises :class:`NotAnObject` or :class:`TooDeep`."""
+    try:
+        return _values.decode(text)
+    except RecursionError:
+        raise TooDeep("nested too deeply") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise NotAnObject(str(error)) from None
+
+
+def string(text: bytes | None) -> str | None:
+    """The string that ``text`` is, or None when it is absent or anything else."""
+    if text is None or text[:1] != b'"':
+        return None
+    try:
+        return _strings.decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def is_object(text: bytes | None) -> bool:
+    return text is not None and text[:1] == b"{"
+
+
+def _compact_length(found: Members) -> int:
+    if not found:
+        return 2
+    # Braces and commas make one byte a member and one more; a plain name has two quotes and a colon.
+    return 1 + sum(len(name) + len(value) + 4 for name, value in found.items())
+
+
+def _has_duplicates(text: bytes) -> bool:
+    try:
+        pairs = json.loads(text, object_pairs_hook=list)
+    except (ValueError, RecursionError):
+        return True
+    names = [name for name, _ in pairs]
+    return len(set(names)) != len(names)

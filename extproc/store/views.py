@@ -13,11 +13,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Warm:
-    """A catalogue that may serve.  ``age`` in seconds since it was learned."""
+    """A catalogue that may serve.
+
+    ``age`` in seconds since it was learned.  ``fresh`` is false once its life is over or something said
+    that it changed: calls may still be checked against it, but where nothing refreshes it in the
+    background a search should learn again.
+    """
 
     catalogue: Catalogue
     index: ToolIndex
     age: float = 0.0
+    fresh: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""An in-memory gateway: a real ext_proc client's rules without a network."""

@@ -1,3 +1,16 @@
-from extproc.search.index import Hit, ToolIndex
+from extproc.search.embedder import Embedder, EmbedderError
+from extproc.search.engine import Caches, Engine
+from extproc.search.index import Answers, Explained, Hit, ToolIndex
+from extproc.search.servers import UnknownServer
 
-__all__ = ["Hit", "ToolIndex"]
+__all__ = [
+    "Answers",
+    "Caches",
+    "Embedder",
+    "EmbedderError",
+    "Engine",
+    "Explained",
+    "Hit",
+    "ToolIndex",
+    "UnknownServer",
+]

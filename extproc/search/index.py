@@ -1,36 +1,256 @@
-"""The seam between ranking and the rest: ``ToolIndex.build(catalogue)``, ``.search(query, k)``."""
+"""The seam between ranking and the rest: ``ToolIndex.build(catalogue, engine)``, ``.search(query, k)``."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from extproc.catalog.model import Catalogue, Tool
+from extproc.search.engine import Engine, Matrix
+from extproc.search.fields import FIELDS, Named
+from extproc.search.fusion import Floats, best, gated, reciprocal_rank
+from extproc.search.match import Match, Matcher
+from extproc.search.names import Names
+from extproc.search.servers import UnknownServer, detect_separator, rows_of_server, server_names, split_name
+from extproc.search.words import clean
+
+MAX_QUERY = 10_000
+"""Characters of a query that are read."""
+GATE_FULL = 0.7
+"""Share of known words from which the lexical weight counts fully."""
+
+Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One ranked tool.  ``exact`` is true when the query names the tool."""
+    """One ranked tool.  ``exact`` is true when the query names the tool, with or without its server."""
 
     tool: Tool
     score: float
     exact: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """``rankings``: one for each query.  ``hits``: every tool of them once, best places first."""
+
+    rankings: tuple[tuple[Hit, ...], ...]
+
+    @property
+    def hits(self) -> tuple[Hit, ...]:
+        merged: dict[str, Hit] = {}
+        for place in range(max(map(len, self.rankings), default=0)):
+            for ranking in self.rankings:
+                if place < len(ranking):
+                    merged.setdefault(ranking[place].tool.name, ranking[place])
+        return tuple(merged.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Why a tool is where it is.
+
+    ``lexical`` and ``cosine`` are the two raw scores (``cosine`` None without vectors), ``fields`` the
+    part of the lexical score due to each field, ``words`` the query words and what they matched, ``gate`` the lexical
+    weight used for the whole query.
+    """
+
+    rank: int
+    hit: Hit
+    lexical: float
+    fields: dict[str, float]
+    words: tuple[tuple[str, str], ...]
+    cosine: float | None
+    gate: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    rows: Rows
+    scores: Floats
+    named: dict[int, int]
+    lexical: Floats
+    cosine: Floats | None
+    gate: float
+    match: Match
+
+
+class _Core:
+    """Everything that callers with a part of one catalogue share."""
+
+    def __init__(self, catalogue: Catalogue, engine: Engine) -> None:
+        self.engine = engine
+        self.catalogue = catalogue
+        self.names = [tool.name for tool in catalogue]
+        self.separator = detect_separator(self.names)
+        split = [split_name(name, self.separator) for name in self.names]
+        named = [Named(tool, *parts) for tool, parts in zip(catalogue, split, strict=True)]
+        prepared = engine.prepare(named)
+        self.documents = [each.fields for each in prepared]
+        self.matcher = Matcher(self.documents)
+        self.vectors: Matrix | None = engine.vectors(named, prepared)
+        self.by_name = Names(self.names, [local for _, local in split])
+        self.row = {name: row for row, name in enumerate(self.names)}
+
+
 class ToolIndex:
     """An immutable index of one catalogue.  Safe to share between threads."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, core: _Core, catalogue: Catalogue, rows: Rows | None = None) -> None:
         self.catalogue = catalogue
+        self._core = core
+        self._rows = rows
+        self._mask = None
+        if rows is not None:
+            self._mask = np.zeros(len(core.names), np.bool_)
+            self._mask[rows] = True
 
     @classmethod
-    def build(cls, catalogue: Catalogue) -> ToolIndex:
-        return cls(catalogue)
+    def build(cls, catalogue: Catalogue, engine: Engine | None = None) -> ToolIndex:
+        """Index a catalogue; without an engine by words alone.
+
+        An embedder that fails leaves an index by words alone (``dense`` is false) and tells the engine.
+        """
+        return cls(_Core(catalogue, engine or Engine()), catalogue)
+
+    def subset(self, catalogue: Catalogue) -> ToolIndex | None:
+        """An index of ``catalogue`` that shares everything with this one.
+
+        None unless every tool of ``catalogue`` is indexed here with the same definition.
+        """
+        own = self.catalogue.by_name
+        if any((found := own.get(tool.name)) is None or found.digest != tool.digest for tool in catalogue):
+            return None
+        rows = np.fromiter((self._core.row[tool.name] for tool in catalogue), np.intp, len(catalogue))
+        return ToolIndex(self._core, catalogue, rows)
+
+    @property
+    def dense(self) -> bool:
+        """Whether vectors take part in the ranking."""
+        return self._core.vectors is not None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, roughly; an index made by ``subset`` counts only what it adds."""
+        if self._rows is not None and self._mask is not None:
+            return self._rows.nbytes + self._mask.nbytes + 200
+        core = self._core
+        vectors = core.vectors.nbytes if core.vectors is not None else 0
+        return vectors + core.matcher.nbytes + core.by_name.nbytes + 300 * len(core.names)
+
+    def servers(self) -> tuple[str, ...]:
+        """The caller's server names, sorted; empty when tool names carry no server prefix."""
+        return server_names((tool.name for tool in self.catalogue), self._core.separator)
 
     def search(self, query: str, k: int, server: str | None = None) -> list[Hit]:
-        """The at most ``k`` best tools for ``query``, best first; only those of ``server`` when given."""
-        words = {word.lower() for word in query.split()}
-        scored = (
-            Hit(tool, float(sum(word in f"{tool.name} {tool.description}".lower() for word in words)))
-            for tool in self.catalogue
+        """The at most ``k`` best tools for ``query``, best first; only those of ``server`` when given.
+
+        Empty when nothing matches.  Raises ``UnknownServer`` with the caller's own server names.
+        """
+        return list(self.search_many([query], k, server).rankings[0])
+
+    def search_many(self, queries: Sequence[str], k: int, server: str | None = None) -> Answers:
+        """One ranking for each query; the queries are embedded together.  Raises ``UnknownServer``."""
+        rows, mask = self._select(server)
+        vectors = self._embed(queries)
+        out = []
+        for position, query in enumerate(queries):
+            ranked = self._rank(query, k, rows, mask, None if vectors is None else vectors[position])
+            out.append(tuple(self._hits(ranked)))
+        return Answers(tuple(out))
+
+    def explain(self, query: str, k: int, server: str | None = None) -> list[Explained]:
+        """The same ranking as ``search`` with what each part contributed.  Raises ``UnknownServer``."""
+        rows, mask = self._select(server)
+        vectors = self._embed([query])
+        ranked = self._rank(query, k, rows, mask, None if vectors is None else vectors[0])
+        hits = self._hits(ranked)
+        return [self._explain(ranked, place, hit) for place, hit in enumerate(hits)]
+
+    def _select(self, server: str | None) -> tuple[Rows | None, NDArray[np.bool_] | None]:
+        if not server:
+            return self._rows, self._mask
+        core = self._core
+        rows = np.array(rows_of_server(core.names, server, core.separator), np.intp)
+        if self._mask is not None:
+            rows = rows[self._mask[rows]]
+        if not len(rows):
+            raise UnknownServer(server, self.servers())
+        mask = np.zeros(len(core.names), np.bool_)
+        mask[rows] = True
+        return rows, mask
+
+    def _embed(self, queries: Sequence[str]) -> Matrix | None:
+        if self._core.vectors is None:
+            return None
+        return self._core.engine.embed([clean(query[:MAX_QUERY]) for query in queries])
+
+    def _rank(
+        self, query: str, k: int, rows: Rows | None, mask: NDArray[np.bool_] | None, vector: Floats | None
+    ) -> _Ranked:
+        core = self._core
+        query = query[:MAX_QUERY]
+        match = core.matcher.match(core.engine.caches.analyzer.asked(query), mask)
+        lexical = match.lexical
+        cosine = core.vectors @ vector if core.vectors is not None and vector is not None else None
+        if rows is None:
+            rows = np.arange(len(core.names))
+        else:
+            lexical = lexical[rows]
+            cosine = None if cosine is None else cosine[rows]
+        scores, gate = self._fuse(match, lexical, cosine)
+        named = core.by_name.named(query)
+        if mask is not None:
+            named = {row: rank for row, rank in named.items() if mask[row]}
+        order = best(np.where(self._relevant(lexical, cosine), scores, -np.inf), k)
+        if named:
+            order = self._named_first(order, rows, scores, named, k)
+        order = order[[bool(lexical[i] > 0) or cosine is not None or int(rows[i]) in named for i in order]]
+        return _Ranked(
+            rows[order],
+            scores[order],
+            named,
+            lexical[order],
+            None if cosine is None else cosine[order],
+            gate,
+            match,
         )
-        return sorted((hit for hit in scored if hit.score > 0), key=lambda hit: (-hit.score, hit.tool.name))[:k]
+
+    def _relevant(self, lexical: Floats, cosine: Floats | None) -> NDArray[np.bool_]:
+        return lexical > 0 if cosine is None else (lexical > 0) | (cosine > 0)
+
+    def _fuse(self, match: Match, lexical: Floats, cosine: Floats | None) -> tuple[Floats, float]:
+        if cosine is None:
+            return lexical, 1.0
+        settings = self._core.engine.settings
+        gate = settings.lexical_weight * min(1.0, match.known / GATE_FULL)
+        fuse = reciprocal_rank if settings.fusion == "rrf" else gated
+        return fuse(lexical, cosine, gate), gate
+
+    @staticmethod
+    def _named_first(order: Rows, rows: Rows, scores: Floats, named: dict[int, int], k: int) -> Rows:
+        place = {int(row): i for i, row in enumerate(rows)} if len(rows) else {}
+        first = sorted((rank, -float(scores[place[row]]), place[row]) for row, rank in named.items())
+        front = [i for _, _, i in first]
+        taken = set(front)
+        return np.array((front + [int(i) for i in order if int(i) not in taken])[:k], np.intp)
+
+    def _hits(self, ranked: _Ranked) -> list[Hit]:
+        tools = self._core.catalogue.tools
+        return [
+            Hit(tools[int(row)], float(score), ranked.named.get(int(row), 2) < 2)
+            for row, score in zip(ranked.rows, ranked.scores, strict=True)
+        ]
+
+    def _explain(self, ranked: _Ranked, place: int, hit: Hit) -> Explained:
+        core, row = self._core, int(ranked.rows[place])
+        words = core.matcher.words_of(ranked.match, row)
+        fields = core.matcher.by_field(words, core.documents[row])
+        cosine = None if ranked.cosine is None else float(ranked.cosine[place])
+        shown = tuple((asked, word) for asked, word, _ in words)
+        by_field = dict(zip(FIELDS, fields, strict=True))
+        return Explained(place + 1, hit, float(ranked.lexical[place]), by_field, shown, cosine, ranked.gate)

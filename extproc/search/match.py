@@ -1,0 +1,152 @@
+"""The words of one query against one catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extproc.search.lexical import Floats, Lexical, Weights, name_shares
+from extproc.search.near import Near
+from extproc.search.words import Asked
+
+ALIKE = 0.6
+"""Likeness from which an unknown word may stand for a known one."""
+CLOSE = 0.7
+"""Likeness from which it counts as known in the gate."""
+NAME_BOOST = 0.3
+_MOST_NEAR = 32
+_MEMO = 4096
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A query word and what it stood for: (term, likeness), likeness 1 for the word itself."""
+
+    asked: Asked
+    terms: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """``lexical``: one score for each tool.  ``known``: share of the query's words that the catalogue knows,
+    numbers aside.  ``reach``: the best score as a share of what a tool with all the words could get."""
+
+    lexical: Floats
+    known: float
+    reach: float
+    found: tuple[Found, ...]
+
+
+class Matcher:
+    """Words, look-alikes and name shares of one catalogue; immutable but for a bounded memo."""
+
+    def __init__(self, documents: Sequence[Sequence[Sequence[str]]]) -> None:
+        self.lexical = Lexical(documents)
+        self.shares = name_shares([document[0] for document in documents], self.lexical.vocabulary)
+        self.near = Near(self.lexical.vocabulary)
+        self._memo: dict[str, tuple[tuple[int, float], ...]] = {}
+
+    def match(self, asked: Sequence[Asked], mask: Mask | None = None) -> Match:
+        """Scores over the whole catalogue; with ``mask`` only words of the tools it selects are known."""
+        found = self._find(asked, mask)
+        size = self.lexical.size
+        score, cover = np.zeros(size, np.float32), np.zeros(size, np.float32)
+        best = 0.0
+        for each in found:
+            for position, (term, likeness) in enumerate(each.terms):
+                rows, impact = self.lexical.postings.column(term)
+                score[rows] += impact if likeness == 1 else likeness * impact
+                rows, share = self.shares.column(term)
+                if len(rows):
+                    cover[rows] += share if likeness == 1 else likeness * share
+                if position == 0:
+                    best += likeness * float(self.lexical.best[term])
+        np.minimum(cover, 1, out=cover)
+        score *= 1 + NAME_BOOST * cover
+        known, total = 0.0, 0
+        whole = {each.asked.text for each in found if each.terms}
+        for each in found:
+            if each.asked.text.isdigit():
+                continue
+            total += 1
+            if each.asked.whole in whole:
+                known += 1
+            elif each.terms and each.terms[0][1] >= CLOSE:
+                known += each.terms[0][1]
+        return Match(score, known / max(total, 1), 0.0, tuple(found))
+
+    def _find(self, asked: Sequence[Asked], mask: Mask | None) -> list[Found]:
+        vocabulary = self.lexical.vocabulary
+        found: list[Found] = []
+        wholes = dict.fromkeys(word.whole for word in asked if word.whole)
+        known_wholes = set()
+        for whole in wholes:
+            term = vocabulary.get(whole)
+            if term is not None and self._alive(term, mask):
+                known_wholes.add(whole)
+                found.append(Found(Asked(whole, (whole,), near=False), ((term, 1.0),)))
+        looked = 0
+        for word in asked:
+            if word.text in known_wholes:
+                continue
+            terms: tuple[tuple[int, float], ...] = ()
+            for form in word.forms:
+                term = vocabulary.get(form)
+                if term is not None and self._alive(term, mask):
+                    terms = ((term, 1.0),)
+                    break
+            if not terms and word.near and word.whole not in known_wholes and looked < _MOST_NEAR:
+                looked += 1
+                terms = self._look(word.forms[0], mask)
+            found.append(Found(word, terms))
+        return found
+
+    def _look(self, word: str, mask: Mask | None) -> tuple[tuple[int, float], ...]:
+        if mask is not None:
+            return self.near.find(word, ALIKE, lambda term: self._alive(term, mask))
+        known = self._memo.get(word)
+        if known is None:
+            known = self.near.find(word, ALIKE, lambda _: True)
+            if len(self._memo) >= _MEMO:
+                self._memo.clear()
+            self._memo[word] = known
+        return known
+
+    def _alive(self, term: int, mask: Mask | None) -> bool:
+        return mask is None or bool(mask[self.lexical.postings.column(term)[0]].any())
+
+    def words_of(self, match: Match, row: int) -> list[tuple[str, str, float]]:
+        """(query word, matched word, its weight) for one tool."""
+        out = []
+        for found in match.found:
+            for term, likeness in found.terms:
+                rows, impact = self.lexical.postings.column(term)
+                at = int(np.searchsorted(rows, row))
+                if at < len(rows) and rows[at] == row:
+                    out.append((found.asked.text, self._word(term), likeness * float(impact[at])))
+        return out
+
+    def by_field(
+        self, words: Sequence[tuple[str, str, float]], document: Sequence[Sequence[str]]
+    ) -> list[float]:
+        """The weight of the matched words, shared out over the fields that have them."""
+        out = [0.0] * len(document)
+        for _, word, weight in words:
+            parts = [
+                share * field.count(word) for share, field in zip(Weights().field, document, strict=True)
+            ]
+            total = sum(parts) or 1.0
+            out = [have + weight * part / total for have, part in zip(out, parts, strict=True)]
+        return out
+
+    def _word(self, term: int) -> str:
+        return next(word for word, number in self.lexical.vocabulary.items() if number == term)
+
+    @property
+    def nbytes(self) -> int:
+        return self.lexical.nbytes + self.shares.nbytes + self.near.nbytes

@@ -1,0 +1,181 @@
+"""Words of tool definitions and of queries: the tokens the lexical ranking counts.
+
+An identifier is split at snake, camel, dash, dot and digits and also kept whole; every word is lower case;
+a word with diacritics is known by its folded form too; English and Lithuanian words are stemmed (Snowball);
+scripts written without spaces become character bigrams.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from dataclasses import dataclass
+from typing import Any
+
+import snowballstemmer
+
+from extproc.search.stopwords import ENGLISH, FOREIGN
+
+MAX_WORD = 48
+"""Characters of one word that count: what is longer is data, not language."""
+_MEMO = 1 << 17
+
+# Python's \w leaves out combining marks, which would cut Indic, Thai and Khmer words at their vowels.
+_LETTER = r"\w\u0300-\u036f\u0900-\u0963\u0966-\u0dff\u0e00-\u0eff\u0f71-\u0fbc\u1000-\u109f\u1780-\u17d3"
+_CHUNK = re.compile(rf"[{_LETTER}]+(?:[-.][{_LETTER}]+)*")
+_NO_SPACES = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17d3\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003134f"
+)
+_RUN = re.compile(
+    rf"[{_NO_SPACES}]+|[0-9]+|[^\W0-9{_NO_SPACES}_]+(?:[^\w{_NO_SPACES}.\-]+[^\W0-9{_NO_SPACES}_]*)*"
+)
+_BARE = re.compile(rf"[{_NO_SPACES}]")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_LITHUANIAN = re.compile("[ėįųūĖĮŲŪ]")
+_FOLD = str.maketrans(
+    {"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h", "þ": "th"}
+)
+
+
+def clean(text: str) -> str:
+    """Text that every encoder accepts: lone surrogates become question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def fold(word: str) -> str:
+    """``word`` without diacritics: ``paieška`` becomes ``paieska``."""
+    if word.isascii():
+        return word
+    decomposed = unicodedata.normalize("NFKD", word.translate(_FOLD))
+    return "".join(c for c in decomposed if not unicodedata.combining(c))
+
+
+def split_identifier(text: str) -> str:
+    """Identifiers as words: ``getUserByID_v2`` becomes ``get User By ID v2``."""
+    return re.sub(r"[_\-./:]+", " ", _CAMEL.sub(" ", text)).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One word of a query.
+
+    ``forms``: what it may be called in the index, best first.  ``whole``: the identifier it is a part of, or
+    empty.  ``near`` is true when an unknown word may stand for one that looks like it.
+    """
+
+    text: str
+    forms: tuple[str, ...]
+    whole: str = ""
+    near: bool = True
+
+
+class Analyzer:
+    """Text to tokens, with a bounded memo of words already seen.  Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._english: Any = snowballstemmer.stemmer("english")
+        self._lithuanian: Any = snowballstemmer.stemmer("lithuanian")
+        self._plain: dict[str, tuple[str, ...]] = {}
+        self._with_lithuanian: dict[str, tuple[str, ...]] = {}
+
+    def tokens(self, text: str, lithuanian: bool | None = None) -> list[str]:
+        """Tokens of a document in order, duplicates kept.
+
+        ``lithuanian``: whether Lithuanian stems are added; None looks for the letters of that language.
+        """
+        if not text.isascii():
+            text = unicodedata.normalize("NFKC", text)
+            if lithuanian is None:
+                lithuanian = bool(_LITHUANIAN.search(text))
+        memo = self._with_lithuanian if lithuanian else self._plain
+        out: list[str] = []
+        for chunk in _CHUNK.findall(text):
+            found = memo.get(chunk)
+            if found is None:
+                found = self._learn(memo, chunk, bool(lithuanian))
+            out += found
+        return out
+
+    def looks_lithuanian(self, text: str) -> bool:
+        return not text.isascii() and bool(_LITHUANIAN.search(text))
+
+    def asked(self, query: str, limit: int = 256) -> list[Asked]:
+        """The first ``limit`` different words of a query."""
+        out: dict[str, Asked] = {}
+        for chunk in _CHUNK.findall(unicodedata.normalize("NFKC", query)):
+            parts = _parts(chunk)
+            whole = _whole(parts)
+            for part in parts:
+                for word in self._asked_part(part, whole):
+                    out.setdefault(word.text, word)
+            if len(out) >= limit:
+                break
+        return list(out.values())[:limit]
+
+    def _asked_part(self, part: str, whole: str) -> list[Asked]:
+        if _BARE.match(part):
+            return [Asked(pair, (pair,), whole, near=False) for pair in _pairs(part)]
+        if part in ENGLISH:
+            return []
+        folded = fold(part)
+        stem, folded_stem = self._stem(part), self._stem(folded)
+        forms = dict.fromkeys((stem, folded_stem, *self._lithuanian_forms(part, folded)))
+        near = len(part) > 3 and not part.isdigit() and part not in FOREIGN and folded not in FOREIGN
+        return [Asked(part, tuple(forms), whole, near)]
+
+    def _learn(self, memo: dict[str, tuple[str, ...]], chunk: str, lithuanian: bool) -> tuple[str, ...]:
+        out: list[str] = []
+        parts = _parts(chunk)
+        for part in parts:
+            if _BARE.match(part):
+                out += _pairs(part)
+            elif part not in ENGLISH:
+                folded = fold(part)
+                forms = [self._stem(part)]
+                if folded != part:
+                    forms.append(self._stem(folded))
+                if lithuanian:
+                    forms += self._lithuanian_forms(part, folded)
+                out += dict.fromkeys(forms)
+        whole = _whole(parts)
+        if whole:
+            out.append(whole)
+        found = tuple(out)
+        if len(chunk) <= MAX_WORD:
+            if len(memo) >= _MEMO:
+                memo.clear()
+            memo[chunk] = found
+        return found
+
+    def _stem(self, word: str) -> str:
+        if len(word) < 3 or word.isdigit():
+            return word
+        with self._lock:
+            return str(self._english.stemWord(word))
+
+    def _lithuanian_forms(self, word: str, folded: str) -> tuple[str, ...]:
+        # The mark keeps Lithuanian stems apart from English ones that happen to be spelt alike.
+        if len(word) < 4 or word.isdigit():
+            return ()
+        with self._lock:
+            first, second = self._lithuanian.stemWord(word), self._lithuanian.stemWord(folded)
+        return tuple(dict.fromkeys(("~" + fold(first), "~" + second)))
+
+
+def _parts(chunk: str) -> list[str]:
+    """Lower-case words of one chunk, at most ``MAX_WORD`` characters each."""
+    return [run.lower()[:MAX_WORD] for piece in _CAMEL.sub(" ", chunk).split() for run in _RUN.findall(piece)]
+
+
+def _whole(parts: list[str]) -> str:
+    """The identifier as one word, or nothing when it has one part or is long enough to be data."""
+    if len(parts) < 2:
+        return ""
+    whole = "".join(parts)
+    return whole if len(whole) <= MAX_WORD and not whole.isdigit() and not _BARE.search(whole) else ""
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[i : i + 2] for i in range(len(run) - 1)] or [run]

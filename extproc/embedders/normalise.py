@@ -1,0 +1,126 @@
+"""Normalisers of a Hugging Face ``tokenizer.json``, as plain functions from text to text.
+
+``compile_normaliser`` covers the steps that static multilingual models use and refuses the rest with
+``UnsupportedTokenizer``, so that a model is either tokenised exactly or handed to another loader.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Normaliser = Callable[[str], str]
+
+# Oniguruma's \s is Unicode White_Space; Python's also matches the four separators U+001C to U+001F.
+_WHITE_SPACE = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+# Characters whose decomposition is newer than the Unicode 11 tables of ``tokenizers``, which leaves them alone.
+_NEWER = re.compile(
+    "([\u32ff\ua7f1-\ua7f4\uab69\U00010780-\U000107bf\U00011938\U0001ccd6-\U0001ccf9"
+    "\U0001e030-\U0001e08f\U0001f16c\U0001fbf0-\U0001fbf9]+)"
+)
+# Constructs that mean the same to Oniguruma and to Python's re once \s is spelled out.
+_PORTABLE_REGEX = re.compile(r"(?:[^\\(*]|\\[\-./:\]\[+?*|\\s]|\((?:\?<?[=!])|\*(?!\+))*")
+
+
+class UnsupportedTokenizer(Exception):
+    """The tokenizer needs a step that is not built in; the text names the step."""
+
+
+def compile_normaliser(spec: Mapping[str, Any] | None) -> Normaliser:
+    """The function a ``normalizer`` object of ``tokenizer.json`` describes.
+
+    Raises ``UnsupportedTokenizer`` for a step that is not reproduced exactly.
+    """
+    if spec is None:
+        return lambda text: text
+    match spec.get("type"):
+        case "Sequence":
+            return _sequence([compile_normaliser(step) for step in spec["normalizers"]])
+        case "NFC" | "NFD" | "NFKC" | "NFKD" as form:
+            return _unicode_form(form)
+        case "Lowercase":
+            return lower
+        case "StripAccents":
+            return _strip_accents
+        case "Strip":
+            return _strip(bool(spec.get("strip_left", True)), bool(spec.get("strip_right", True)))
+        case "Prepend":
+            return _prepend(str(spec["prepend"]))
+        case "Replace":
+            return _replace(spec["pattern"], str(spec["content"]))
+        case kind:
+            raise UnsupportedTokenizer(f"normalizer {kind}")
+
+
+def lower(text: str) -> str:
+    """Character by character, as Rust's ``char::to_lowercase``: a final sigma stays a medial one."""
+    return text.replace("Σ", "σ").lower()
+
+
+def _unicode_form(form: Any) -> Normaliser:
+    def normalise(text: str) -> str:
+        if text.isascii():
+            return text
+        if not _NEWER.search(text):
+            return unicodedata.normalize(form, text)
+        parts = _NEWER.split(text)
+        return "".join(part if i % 2 else unicodedata.normalize(form, part) for i, part in enumerate(parts))
+
+    return normalise
+
+
+def _sequence(steps: list[Normaliser]) -> Normaliser:
+    def normalise(text: str) -> str:
+        for step in steps:
+            text = step(text)
+        return text
+
+    return normalise
+
+
+def _strip_accents(text: str) -> str:
+    return "".join(c for c in text if unicodedata.category(c) != "Mn")
+
+
+def _strip(left: bool, right: bool) -> Normaliser:
+    space = re.compile(f"^[{_WHITE_SPACE}]+" if left else "(?!)"), re.compile(f"[{_WHITE_SPACE}]+\\Z")
+
+    def normalise(text: str) -> str:
+        text = space[0].sub("", text)
+        return space[1].sub("", text) if right else text
+
+    return normalise
+
+
+def _prepend(prefix: str) -> Normaliser:
+    return lambda text: prefix + text if text else text
+
+
+def _replace(pattern: Mapping[str, str], content: str) -> Normaliser:
+    if "String" in pattern:
+        old = pattern["String"]
+        return lambda text: text.replace(old, content)
+    source = pattern["Regex"]
+    if not _PORTABLE_REGEX.fullmatch(source):
+        raise UnsupportedTokenizer(f"normalizer Replace with the expression {source!r}")
+    try:
+        compiled = re.compile(_spell_out_white_space(source))
+    except re.error as error:
+        raise UnsupportedTokenizer(f"normalizer Replace with the expression {source!r}: {error}") from error
+    return lambda text: compiled.sub(lambda _: content, text)
+
+
+def _spell_out_white_space(source: str) -> str:
+    out: list[str] = []
+    inside = False
+    for part in re.findall(r"\\.|.", source, re.S):
+        if part == "\\s":
+            part = _WHITE_SPACE if inside else f"[{_WHITE_SPACE}]"
+        elif part == "[":
+            inside = True
+        elif part == "]":
+            inside = False
+        out.append(part)
+    return "".join(out)

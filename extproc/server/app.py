@@ -1,0 +1,115 @@
+"""Wires settings, the processor, the gRPC service and the administration endpoint into one running whole."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import import_module
+from typing import Protocol
+
+from extproc.config_sources import Loaded
+from extproc.exchange.machine import Exchange
+from extproc.exchange.messages import Decision, Keep, PassThrough, Request, Response
+from extproc.server.address import AddressInUse, parse_address, parse_tcp
+from extproc.server.admin import Admin
+from extproc.server.driver import Driver, Processor
+from extproc.server.service import Service
+from extproc.telemetry import Metrics, fields, logger
+
+
+class ManagedProcessor(Processor, Protocol):
+    """A processor with a life of its own: models to load, connections to close."""
+
+    @property
+    def ready(self) -> bool: ...
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop where there is one: it halves the cost of a message."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def build_processor(loaded: Loaded, metrics: Metrics) -> ManagedProcessor:
+    """The product's processor, or one that passes everything where it is not part of the installation."""
+    try:
+        module = import_module("extproc.processor")
+    except ModuleNotFoundError:
+        logger.warning("no processor: everything passes")
+        return _PassEverything()
+    processor: ManagedProcessor = module.Processor(loaded.settings, loaded.profiles, metrics)
+    return processor
+
+
+class _PassEverything:
+    ready = True
+
+    async def start(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    async def decide(self, message: Request | Response) -> Decision:
+        return PassThrough() if isinstance(message, Request) else Keep()
+
+
+class App:
+    """One serving process."""
+
+    def __init__(self, loaded: Loaded, processor: ManagedProcessor, metrics: Metrics) -> None:
+        self._settings = loaded.settings
+        self._processor = processor
+        self._serving = False
+        driver = Driver(Exchange, processor, loaded.settings, loaded.profiles, metrics)
+        self._service = Service(driver, loaded.settings.server)
+        self._admin = Admin(metrics.registry, lambda: self.ready)
+
+    @property
+    def ready(self) -> bool:
+        return self._serving and self._processor.ready
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until ``stop``, then drain.
+
+        Raises :class:`AddressInUse` and :class:`extproc.server.service.TlsError` before anything is served.
+        """
+        server = self._settings.server
+        try:
+            if server.admin:
+                await self._start_admin(server.admin)
+            await self._processor.start()
+            bound = await self._service.start(parse_address(server.listen))
+            await self._service.ready()
+            self._serving = True
+            logger.info("serving", extra=fields(listen=str(bound)))
+            await stop.wait()
+            await self._drain()
+        finally:
+            self._serving = False
+            await self._service.stop(0)
+            await self._processor.close()
+            await self._admin.stop()
+
+    async def _start_admin(self, text: str) -> None:
+        address = parse_tcp(text)
+        try:
+            port = await self._admin.start(address.host, address.port)
+        except OSError as error:
+            raise AddressInUse(f"cannot listen on {address}: {error.strerror or error}") from None
+        logger.info("administration", extra=fields(listen=str(type(address)(address.host, port))))
+
+    async def _drain(self) -> None:
+        server = self._settings.server
+        self._serving = False
+        await self._service.not_ready()
+        logger.info("draining", extra=fields(seconds=server.drain))
+        if server.lame_duck:
+            await asyncio.sleep(server.lame_duck)
+        await self._service.stop(server.drain)

@@ -1,0 +1,252 @@
+"""Runs one exchange over one gRPC stream: one read loop, one send site."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from time import perf_counter
+from typing import Protocol, TypeVar
+
+from extproc.codec import First, Malformed, decode, decode_first, encode
+from extproc.exchange.messages import (
+    Close,
+    Command,
+    Decide,
+    Decision,
+    Event,
+    Forward,
+    Immediate,
+    Keep,
+    Opening,
+    PassThrough,
+    Replace,
+    Reply,
+    Request,
+    Response,
+    Warn,
+)
+from extproc.settings import Limits, Server, Settings
+from extproc.telemetry import Metrics, fields, logger, where
+
+PROFILE_KEY = "x-toolsearch-profile"
+"""gRPC metadata that chooses a profile."""
+
+_T = TypeVar("_T")
+
+
+class Exchange(Protocol):
+    """The pure side of one exchange."""
+
+    def receive(self, event: Event) -> list[Command]: ...
+
+    def resume(self, decision: Decision) -> list[Command]: ...
+
+    def fail(self) -> list[Command]: ...
+
+
+class ExchangeFactory(Protocol):
+    def __call__(self, opening: Opening, server: Server, limits: Limits) -> Exchange: ...
+
+
+class Processor(Protocol):
+    """Who decides.  ``decide`` may await; it is cancelled when the gateway goes away."""
+
+    async def decide(self, message: Request | Response) -> Decision: ...
+
+
+class Outcome(Enum):
+    """How an exchange ended; telemetry.Metrics says what each word means."""
+
+    PASSED = "passed"
+    FORWARDED = "forwarded"
+    REPLIED = "replied"
+    REFUSED = "refused"
+    LATE = "late"
+    FAILED = "failed"
+    MALFORMED = "malformed"
+    CANCELLED = "cancelled"
+
+
+class MalformedMessage(Exception):
+    """A message that cannot be answered; ``reason`` holds nothing the peer sent."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+_DECISION_NAMES: Mapping[type[Decision], str] = {
+    PassThrough: "pass_through",
+    Forward: "forward",
+    Reply: "reply",
+    Keep: "keep",
+    Replace: "replace",
+}
+_PLAIN = (("content-type", "text/plain; charset=utf-8"),)
+_BUSY = Immediate(503, (*_PLAIN, ("retry-after", "1")), b"too many exchanges at once, try again\n", "busy")
+_NO_PROFILE = Immediate(500, _PLAIN, b"this route names a tool search profile that is not configured\n")
+# Sent when not even Exchange.fail() can say what is due: a gateway takes it in place of any answer.
+_LAST_RESORT = Immediate(500, _PLAIN, b"internal error\n")
+
+
+class Driver:
+    """Shared by all streams of a server.
+
+    ``profiles`` holds the complete settings of every profile.  A stream that names another one is refused:
+    falling back to the defaults could show tools that the operator meant to hide.
+    """
+
+    def __init__(
+        self,
+        exchange: ExchangeFactory,
+        processor: Processor,
+        settings: Settings,
+        profiles: Mapping[str, Settings],
+        metrics: Metrics,
+    ) -> None:
+        self._exchange = exchange
+        self._processor = processor
+        self._limit = settings.limits.exchanges
+        self._profiles = {"": settings, **profiles}
+        self._metrics = metrics
+        self._seconds = {side: metrics.decision_seconds.labels(side) for side in ("request", "response")}
+        self._warned: set[str] = set()
+        self.in_flight = 0
+
+    async def run(self, messages: AsyncIterator[bytes], profile: str = "") -> AsyncIterator[bytes]:
+        """Answers to ``messages`` in their order; ends when the exchange does.
+
+        Raises :class:`MalformedMessage` for a message that cannot be answered, so that the gateway fails the
+        request rather than waits.
+        """
+        stream = _Stream(profile)
+        self.in_flight += 1
+        self._metrics.in_flight.set(self.in_flight)
+        try:
+            async for data in messages:
+                # Drained before the next read: a decision that is pending holds the peer back.
+                queue = self._accept(stream, data)
+                while queue:
+                    command = queue.pop(0)
+                    match command:
+                        case Decide(message=message):
+                            queue[:0] = await self._decide(stream, message)
+                        case Warn():
+                            self._warn(command)
+                        case Close():
+                            return
+                        case _:
+                            try:
+                                answer = encode(command)
+                            except Exception as error:
+                                stream.note(error, Outcome.FAILED)
+                                queue[:] = [Close()]
+                                answer = encode(_LAST_RESORT)
+                            if stream.outcome is Outcome.PASSED and isinstance(command, Immediate):
+                                stream.outcome = Outcome.REFUSED
+                            yield answer
+        except (asyncio.CancelledError, GeneratorExit):
+            stream.outcome = Outcome.CANCELLED
+            raise
+        except MalformedMessage as error:
+            stream.outcome = Outcome.MALFORMED
+            self._warn(Warn("gateway", f"the gateway sent a message that cannot be answered: {error.reason}"))
+            raise
+        finally:
+            self.in_flight -= 1
+            self._metrics.in_flight.set(self.in_flight)
+            self._metrics.exchanges.labels(stream.dialect, stream.outcome.value).inc()
+
+    def _accept(self, stream: _Stream, data: bytes) -> list[Command]:
+        if stream.exchange is not None:
+            match decode(data):
+                case Malformed(reason=reason):
+                    raise MalformedMessage(reason)
+                case event:
+                    return stream.guard(stream.exchange.receive, event)
+        match decode_first(data, stream.profile):
+            case Malformed(reason=reason):
+                raise MalformedMessage(reason)
+            case First(opening=opening, event=event):
+                return self._open(stream, opening, event)
+
+    def _open(self, stream: _Stream, opening: Opening, event: Event) -> list[Command]:
+        stream.dialect = opening.dialect.name.lower()
+        if self.in_flight > self._limit:
+            self._metrics.refusals.labels("busy").inc()
+            text = f"more than {self._limit} exchanges at once: some were refused with 503"
+            return [Warn("limits.exchanges", text), _BUSY, Close()]
+        settings = self._profiles.get(opening.profile)
+        if settings is None:
+            self._metrics.refusals.labels("profile").inc()
+            text = f"a route names the profile {opening.profile[:64]!r}, which is not under profiles"
+            return [Warn("profiles", text), _NO_PROFILE, Close()]
+        stream.deadline = settings.server.deadline or None
+        try:
+            stream.exchange = self._exchange(opening, settings.server, settings.limits)
+        except Exception as error:
+            stream.note(error, Outcome.FAILED)
+            return [_LAST_RESORT, Close()]
+        return stream.guard(stream.exchange.receive, event)
+
+    async def _decide(self, stream: _Stream, message: Request | Response) -> list[Command]:
+        assert stream.exchange is not None
+        side = "request" if isinstance(message, Request) else "response"
+        began = perf_counter()
+        try:
+            async with asyncio.timeout(stream.deadline):
+                decision = await self._processor.decide(message)
+        except TimeoutError as error:
+            return stream.fail(error, Outcome.LATE)
+        except Exception as error:
+            return stream.fail(error, Outcome.FAILED)
+        finally:
+            self._seconds[side].observe(perf_counter() - began)
+        self._metrics.decisions.labels(side, _DECISION_NAMES[type(decision)]).inc()
+        match decision:
+            case Forward(body=None, set=(), remove=(), plan=None):
+                pass
+            case Forward():
+                stream.outcome = Outcome.FORWARDED
+            case Reply():
+                stream.outcome = Outcome.REPLIED
+        return stream.guard(stream.exchange.resume, decision)
+
+    def _warn(self, warning: Warn) -> None:
+        self._metrics.warnings.labels(warning.setting).inc()
+        if warning.setting not in self._warned:
+            self._warned.add(warning.setting)
+            logger.warning(warning.text, extra=fields(setting=warning.setting))
+
+
+@dataclass(slots=True)
+class _Stream:
+    """What is known about one stream beside its exchange."""
+
+    profile: str
+    exchange: Exchange | None = None
+    deadline: float | None = None
+    dialect: str = "unknown"
+    outcome: Outcome = Outcome.PASSED
+
+    def guard(self, step: Callable[[_T], list[Command]], argument: _T) -> list[Command]:
+        try:
+            return list(step(argument))
+        except Exception as error:
+            return self.fail(error, Outcome.FAILED)
+
+    def fail(self, error: Exception, outcome: Outcome) -> list[Command]:
+        self.note(error, outcome)
+        assert self.exchange is not None
+        try:
+            return list(self.exchange.fail())
+        except Exception as second:
+            self.note(second, Outcome.FAILED)
+            return [_LAST_RESORT, Close()]
+
+    def note(self, error: Exception, outcome: Outcome) -> None:
+        self.outcome = outcome
+        what = "a decision took longer than server.deadline" if outcome is Outcome.LATE else "internal error"
+        logger.error(what, extra=fields(error=where(error)))

@@ -1,0 +1,150 @@
+"""Metrics with fixed labels and structured logs, both free of queries, arguments, results and tokens."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import traceback
+from datetime import UTC, datetime
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from extproc.settings import Telemetry
+
+logger = logging.getLogger("extproc")
+
+_DECISION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """Every metric of the processor.  Label values come from the code, never from a peer.
+
+    Exchanges are counted by their ``outcome``: ``passed`` (nothing was changed), ``forwarded`` (the request or
+    the response was read or changed), ``replied`` (answered locally), ``failed`` (an internal error was
+    answered), ``late`` (so was the deadline), ``refused`` (too many at once, an unknown profile, or a message
+    over a limit), ``malformed`` (a message nothing could be made of), ``cancelled`` (the gateway went away).
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.exchanges = Counter(
+            "toolsearch_exchanges",
+            "Exchanges ended, by gateway dialect and outcome.",
+            ["dialect", "outcome"],
+            registry=self.registry,
+        )
+        self.in_flight = Gauge(
+            "toolsearch_exchanges_in_flight", "Exchanges open now.", registry=self.registry
+        )
+        self.decisions = Counter(
+            "toolsearch_decisions", "Decisions made.", ["side", "decision"], registry=self.registry
+        )
+        self.decision_seconds = Histogram(
+            "toolsearch_decision_seconds",
+            "Time one decision took.",
+            ["side"],
+            buckets=_DECISION_BUCKETS,
+            registry=self.registry,
+        )
+        self.warnings = Counter(
+            "toolsearch_warnings",
+            "Times something was met that a setting has to mend.",
+            ["setting"],
+            registry=self.registry,
+        )
+        self.refusals = Counter(
+            "toolsearch_refusals", "Requests refused, by reason.", ["reason"], registry=self.registry
+        )
+        self.catalogue_builds = Counter(
+            "toolsearch_catalogue_builds",
+            "Catalogues built from a tool list, by outcome (built, shared, rejected).",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.catalogue_build_seconds = Histogram(
+            "toolsearch_catalogue_build_seconds",
+            "Time from a tool list to a searchable catalogue.",
+            buckets=_DECISION_BUCKETS,
+            registry=self.registry,
+        )
+        self.callers = Gauge("toolsearch_callers", "Callers with a known catalogue.", registry=self.registry)
+        self.catalogue_bytes = Gauge(
+            "toolsearch_catalogue_bytes", "Memory counted for catalogues and indexes.", registry=self.registry
+        )
+        self.cold_searches = Counter(
+            "toolsearch_cold_searches",
+            "Searches and descriptions asked before the caller's catalogue was known.",
+            registry=self.registry,
+        )
+        self.undecodable_answers = Counter(
+            "toolsearch_undecodable_answers",
+            "Answers that should have been read and could not be, by reason.",
+            ["reason"],
+            registry=self.registry,
+        )
+
+
+def configure_logging(settings: Telemetry) -> None:
+    """Send the product's log to standard error; libraries speak from ``warning`` on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if settings.log_format == "json" else TextFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logger.setLevel(settings.log_level.upper())
+
+
+def fields(**values: object) -> dict[str, dict[str, object]]:
+    """``extra=`` argument for a log call: members of the structured record."""
+    return {"fields": values}
+
+
+def where(error: BaseException) -> str:
+    """Kind and place of an error without its message, which may quote what a peer sent."""
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    places = " < ".join(f"{_module(frame.filename)}:{frame.lineno}" for frame in reversed(frames))
+    return f"{type(error).__name__} at {places}" if places else type(error).__name__
+
+
+def _module(filename: str) -> str:
+    return "/".join(filename.replace("\\", "/").rsplit("/", 2)[-2:])
+
+
+class TextFormatter(logging.Formatter):
+    """``2026-01-31T12:00:00.000Z WARNING message key=value``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        members = "".join(f" {name}={_inline(value)}" for name, value in _members(record).items())
+        return f"{_stamp(record)} {record.levelname} {_one_line(record.getMessage())}{members}"
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line: ``time``, ``level``, ``message`` and the record's own members."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        head = {"time": _stamp(record), "level": record.levelname.lower(), "message": record.getMessage()}
+        return json.dumps(head | _members(record), default=str, ensure_ascii=False)
+
+
+def _members(record: logging.LogRecord) -> dict[str, object]:
+    members = dict(getattr(record, "fields", {}))
+    if record.exc_info and record.exc_info[1] is not None:
+        members["error"] = where(record.exc_info[1])
+    return members
+
+
+def _stamp(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _inline(value: object) -> str:
+    text = str(value)
+    plain = text and not any(character.isspace() or character in '"=\\' for character in text)
+    return text if plain else json.dumps(text, ensure_ascii=False)
+
+
+def _one_line(text: str) -> str:
+    # One record is one line, whatever a library puts into its message.
+    return text.replace("\r", "\\r").replace("\n", "\\n")

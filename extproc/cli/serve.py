@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
-import signal
 from pathlib import Path
 
 from extproc.cli import FINE, PROBLEM, UsageError
@@ -55,31 +53,15 @@ def serve(loaded: Loaded) -> int:
     """Run until SIGTERM or SIGINT; returns the exit code."""
     # Late: the other commands and --check need neither grpc nor an event loop.
     from extproc.server.address import AddressInUse
-    from extproc.server.app import App, build_processor, event_loop
+    from extproc.server.app import App, build_processor, run_until_signalled
     from extproc.server.service import TlsError
     from extproc.telemetry import Metrics, configure_logging, logger
 
     configure_logging(loaded.settings.telemetry)
-
-    async def main() -> None:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, _stop, stop)
-        metrics = Metrics()
-        await App(loaded, build_processor(loaded, metrics), metrics).run(stop)
-
+    metrics = Metrics()
     try:
-        with asyncio.Runner(loop_factory=event_loop) as runner:
-            runner.run(main())
+        run_until_signalled(App(loaded, build_processor(loaded, metrics), metrics))
     except (AddressInUse, TlsError) as error:
         logger.error(str(error))
         return PROBLEM
     return FINE
-
-
-def _stop(stop: asyncio.Event) -> None:
-    if stop.is_set():
-        # Asked twice: whoever asks does not want to wait for the open exchanges.
-        os._exit(PROBLEM)
-    stop.set()

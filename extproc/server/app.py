@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from importlib import import_module
 from typing import Protocol
 
@@ -11,7 +13,7 @@ from extproc.exchange.machine import Exchange
 from extproc.exchange.messages import Decision, Keep, PassThrough, Request, Response
 from extproc.server.address import AddressInUse, parse_address, parse_tcp
 from extproc.server.admin import Admin
-from extproc.server.driver import Driver, Processor
+from extproc.server.driver import Driver, ExchangeFactory, Processor
 from extproc.server.service import Service
 from extproc.telemetry import Metrics, fields, logger
 
@@ -34,6 +36,26 @@ def event_loop() -> asyncio.AbstractEventLoop:
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+def run_until_signalled(app: App) -> None:
+    """Serve until SIGTERM or SIGINT, then drain; a second signal ends the process at once."""
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, _stop, stop)
+        await app.run(stop)
+
+    with asyncio.Runner(loop_factory=event_loop) as runner:
+        runner.run(main())
+
+
+def _stop(stop: asyncio.Event) -> None:
+    if stop.is_set():
+        os._exit(1)
+    stop.set()
 
 
 def build_processor(loaded: Loaded, metrics: Metrics) -> ManagedProcessor:
@@ -63,12 +85,17 @@ class _PassEverything:
 class App:
     """One serving process."""
 
-    def __init__(self, loaded: Loaded, processor: ManagedProcessor, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        loaded: Loaded,
+        processor: ManagedProcessor,
+        metrics: Metrics,
+        exchange: ExchangeFactory = Exchange,
+    ) -> None:
         self._settings = loaded.settings
         self._processor = processor
         self._serving = False
-        driver = Driver(Exchange, processor, loaded.settings, loaded.profiles, metrics)
-        self._service = Service(driver, loaded.settings.server)
+        self._driver = Driver(exchange, processor, loaded.settings, loaded.profiles, metrics)
         self._admin = Admin(metrics.registry, lambda: self.ready)
 
     @property
@@ -81,19 +108,21 @@ class App:
         Raises :class:`AddressInUse` and :class:`extproc.server.service.TlsError` before anything is served.
         """
         server = self._settings.server
+        # Here and not earlier: a grpc.aio server belongs to the loop it is made in.
+        service = Service(self._driver, server)
         try:
             if server.admin:
                 await self._start_admin(server.admin)
             await self._processor.start()
-            bound = await self._service.start(parse_address(server.listen))
-            await self._service.ready()
+            bound = await service.start(parse_address(server.listen))
+            await service.ready()
             self._serving = True
             logger.info("serving", extra=fields(listen=str(bound)))
             await stop.wait()
-            await self._drain()
+            await self._drain(service)
         finally:
             self._serving = False
-            await self._service.stop(0)
+            await service.stop(0)
             await self._processor.close()
             await self._admin.stop()
 
@@ -105,11 +134,11 @@ class App:
             raise AddressInUse(f"cannot listen on {address}: {error.strerror or error}") from None
         logger.info("administration", extra=fields(listen=str(type(address)(address.host, port))))
 
-    async def _drain(self) -> None:
+    async def _drain(self, service: Service) -> None:
         server = self._settings.server
         self._serving = False
-        await self._service.not_ready()
+        await service.not_ready()
         logger.info("draining", extra=fields(seconds=server.drain))
         if server.lame_duck:
             await asyncio.sleep(server.lame_duck)
-        await self._service.stop(server.drain)
+        await service.stop(server.drain)

@@ -42,6 +42,8 @@ class Config:
     """None keeps the upstream's own chunks."""
     empty_end: bool = False
     """The end of a body is told in an empty message of its own."""
+    trailers_end: bool = False
+    """With trailers to come a buffered body does not say end_of_stream."""
     request_attributes: tuple[str, ...] = ()
     identity: Mapping[str, str] = field(default_factory=dict)
     """Attributes the gateway itself computes, for example from a verified token."""

@@ -209,7 +209,8 @@ class _Run:
             raise _GatewayReply(413 if request else 500, "too large")
         sent = body[: self.config.buffer_limit] if partial else body
         leg.body_sent, leg.read = True, len(leg.source)
-        whole_body, split = len(sent) == len(body), self.config.empty_end
+        split = self.config.empty_end
+        whole_body = len(sent) == len(body) and not (self.config.trailers_end and leg.trailers)
         await self._tell(leg, BodyArrived(leg.side, sent, whole_body and not split), "body", split)
         if split and self.desk.attentive():
             if not leg.waiting:

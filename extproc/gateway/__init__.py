@@ -1,0 +1,1 @@
+"""Gateway configuration: printing it (``config``) and checking it (``doctor``)."""

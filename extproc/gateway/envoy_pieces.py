@@ -1,0 +1,348 @@
+"""The Envoy filter, cluster and routes that carry the processor, as commented trees."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+from extproc.gateway.options import (
+    CLUSTER_NAME,
+    FILTER_NAME,
+    PROFILE_METADATA,
+    Address,
+    HostPort,
+    Jwt,
+    Options,
+    Tls,
+    UnixSocket,
+)
+from extproc.gateway.yamltext import Noted, Tree, note
+from extproc.settings import Server
+
+TYPE = "type.googleapis.com/"
+EXT_PROC = f"{TYPE}envoy.extensions.filters.http.ext_proc.v3"
+JWT_FILTER = "envoy.filters.http.jwt_authn"
+
+
+def seconds(value: float) -> str:
+    return f"{value:g}s"
+
+
+def processing_mode(options: Options) -> Tree:
+    if options.mode == "full-duplex":
+        return note(
+            """Both bodies are streamed through the processor and nothing is buffered by Envoy. Trailers must
+            be sent in this mode. Every stream stays with the processor to its end, so prefer the buffered
+            mode unless bodies are larger than Envoy may hold.""",
+            {
+                "request_header_mode": "SEND",
+                "request_body_mode": "FULL_DUPLEX_STREAMED",
+                "request_trailer_mode": "SEND",
+                "response_header_mode": "SEND",
+                "response_body_mode": "FULL_DUPLEX_STREAMED",
+                "response_trailer_mode": "SEND",
+            },
+        )
+    return {
+        "request_header_mode": note(
+            "Sent: credentials are in the headers, and without them a body answer may not change headers.",
+            "SEND",
+        ),
+        "request_body_mode": note("One whole JSON-RPC message; calls are rewritten in it.", "BUFFERED"),
+        "request_trailer_mode": "SKIP",
+        "response_header_mode": note(
+            "Sent: here the processor asks for the few bodies it has to read.", "SEND"
+        ),
+        "response_body_mode": note(
+            "Not sent unless asked for, so that server-sent events of calls flow untouched.", "NONE"
+        ),
+        "response_trailer_mode": "SKIP",
+    }
+
+
+def ext_proc_filter(options: Options) -> Tree:
+    """The filter; it belongs after authentication and authorization and before the MCP filters."""
+    config: dict[str, Tree] = {
+        "@type": f"{EXT_PROC}.ExternalProcessor",
+        "grpc_service": {"envoy_grpc": {"cluster_name": CLUSTER_NAME}},
+        "failure_mode_allow": note(
+            "Closed: with true a processor that is down would leave the whole tool list and every tool open.",
+            False,
+        ),
+        "processing_mode": processing_mode(options),
+    }
+    if options.mode == "buffered":
+        config["allow_mode_override"] = note(
+            "Lets the processor ask for the response bodies it needs. Leave allowed_override_modes out.", True
+        )
+    config["message_timeout"] = note(
+        f"""For each message. Envoy's own default is 200 ms, too short for a first large tool list; the
+        processor gives up by itself after {seconds(Server().deadline)} (server.deadline), so it answers
+        before Envoy does.""",
+        seconds(options.message_timeout),
+    )
+    if options.jwt:
+        config["request_attributes"] = note(
+            """The verified claims that tell callers apart: a refreshed token keeps its catalogue. Give the
+            processor these very strings as caller.attributes.""",
+            [claim_attribute(name) for name in options.jwt.attributes],
+        )
+    return {"name": FILTER_NAME, "typed_config": config}
+
+
+def claim_attribute(name: str) -> str:
+    return f"metadata.filter_metadata['{JWT_FILTER}']['payload']['{name}']"
+
+
+def endpoint(address: Address) -> Tree:
+    if isinstance(address, UnixSocket):
+        return {"pipe": {"path": address.path}}
+    return {"socket_address": {"address": address.host, "port_value": address.port}}
+
+
+def _discovery(address: Address) -> str:
+    if isinstance(address, UnixSocket):
+        return "STATIC"
+    try:
+        ip_address(address.host)
+    except ValueError:
+        return "STRICT_DNS"
+    return "STATIC"
+
+
+def server_cluster(options: Options, name: str, address: Address) -> Tree:
+    """The cluster of one MCP server, with the limits of a gateway that holds whole tool lists."""
+    return cluster(
+        name,
+        address,
+        circuit_breakers=breakers(options),
+        per_connection_buffer_limit_bytes=options.buffer_limit,
+    )
+
+
+def breakers(options: Options) -> Tree:
+    kinds = ("max_connections", "max_pending_requests", "max_requests")
+    each: dict[str, Tree] = {kind: options.max_streams for kind in kinds}  # noqa: C420
+    return {"thresholds": [each]}
+
+
+def cluster(name: str, address: Address, **more: Tree) -> dict[str, Tree]:
+    return {
+        "name": name,
+        "type": _discovery(address),
+        "connect_timeout": "2s",
+        **more,
+        "load_assignment": {
+            "cluster_name": name,
+            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": endpoint(address)}}]}],
+        },
+    }
+
+
+def processor_cluster(options: Options) -> Tree:
+    more: dict[str, Tree] = {
+        "typed_extension_protocol_options": note(
+            "gRPC needs HTTP/2; without these lines Envoy speaks HTTP/1.1 and every request fails.",
+            {
+                "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                    "@type": f"{TYPE}envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+                    "explicit_http_config": {"http2_protocol_options": {}},
+                }
+            },
+        ),
+        "circuit_breakers": note(
+            f"""One gRPC stream for each request in flight. Envoy's default of 1,024 turns the next one into a
+            500; {options.max_streams:,} is the processor's own limits.exchanges.""",
+            breakers(options),
+        ),
+        "health_checks": note(
+            "The processor serves grpc.health.v1; a replica that drains is left out within seconds.",
+            [
+                {
+                    "timeout": "2s",
+                    "interval": "5s",
+                    "no_traffic_interval": "5s",
+                    "unhealthy_threshold": 2,
+                    "healthy_threshold": 1,
+                    "grpc_health_check": {},
+                }
+            ],
+        ),
+    }
+    if options.tls:
+        more["transport_socket"] = upstream_tls(options.tls)
+    return cluster(CLUSTER_NAME, options.processor, **more)
+
+
+def upstream_tls(tls: Tls) -> Tree:
+    return note(
+        """Mutual TLS: Envoy proves itself with its certificate, the processor's is checked against this CA
+        and name. On the processor: server.tls_cert, server.tls_key and server.tls_client_ca.""",
+        {
+            "name": "envoy.transport_sockets.tls",
+            "typed_config": {
+                "@type": f"{TYPE}envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+                "sni": tls.server_name,
+                "common_tls_context": {
+                    "alpn_protocols": ["h2"],
+                    "tls_certificates": [
+                        {
+                            "certificate_chain": {"filename": tls.cert},
+                            "private_key": {"filename": tls.key},
+                        }
+                    ],
+                    "validation_context": {
+                        "trusted_ca": {"filename": tls.ca},
+                        "match_typed_subject_alt_names": [
+                            {"san_type": "DNS", "matcher": {"exact": tls.server_name}}
+                        ],
+                    },
+                },
+            },
+        },
+    )
+
+
+def jwt_filter(jwt: Jwt) -> Noted:
+    keys: dict[str, Tree]
+    if jwt.jwks.startswith(("http://", "https://")):
+        keys = {
+            "remote_jwks": {
+                "http_uri": {"uri": jwt.jwks, "cluster": "identity-provider", "timeout": "5s"},
+                "cache_duration": "600s",
+            }
+        }
+    else:
+        keys = {"local_jwks": {"filename": jwt.jwks}}
+    return note(
+        """1. Who is it? A request without a valid token is answered 401 here, with the challenge that starts
+        an MCP client's OAuth, before the processor sees it.""",
+        {
+            "name": JWT_FILTER,
+            "typed_config": {
+                "@type": f"{TYPE}envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication",
+                "providers": {
+                    "identity-provider": {
+                        "issuer": jwt.issuer,
+                        "audiences": [jwt.audience],
+                        **keys,
+                        "forward": note(
+                            "Kept on the request: the processor's side fetches need the caller's token.", True
+                        ),
+                        "payload_in_metadata": note(
+                            "Puts the verified claims where rbac and ext_proc can read them.", "payload"
+                        ),
+                    }
+                },
+                "rules": [
+                    {
+                        "match": {"prefix": "/"},
+                        "requires": {"provider_name": "identity-provider"},
+                    }
+                ],
+            },
+        },
+    )
+
+
+def rbac_filter(scope: str = "mcp:tools") -> Noted:
+    return note(
+        f"""2. May they? Only tokens with the scope {scope}. It runs before the processor: it judges
+        the request as the client sent it, and whoever is turned away costs no search.""",
+        {
+            "name": "envoy.filters.http.rbac",
+            "typed_config": {
+                "@type": f"{TYPE}envoy.extensions.filters.http.rbac.v3.RBAC",
+                "rules": {
+                    "action": "ALLOW",
+                    "policies": {
+                        "mcp-users": {
+                            "permissions": [{"any": True}],
+                            "principals": [
+                                {
+                                    "metadata": {
+                                        "filter": JWT_FILTER,
+                                        "path": [{"key": "payload"}, {"key": "scope"}],
+                                        "value": {
+                                            "string_match": {"safe_regex": {"regex": f"(.* )?{scope}( .*)?"}}
+                                        },
+                                    }
+                                }
+                            ],
+                        }
+                    },
+                },
+            },
+        },
+    )
+
+
+def mcp_filter() -> Noted:
+    return note(
+        "Envoy's own MCP parser; mcp_router needs what it finds.",
+        {
+            "name": "envoy.filters.http.mcp",
+            "typed_config": {
+                "@type": f"{TYPE}envoy.extensions.filters.http.mcp.v3.Mcp",
+                "max_request_body_size": note(
+                    "The default of 8 KiB leaves a call with longer arguments unparsed; 10 MiB is the most.",
+                    10 * 1024 * 1024,
+                ),
+            },
+        },
+    )
+
+
+def mcp_router_filter(options: Options) -> Noted:
+    return note(
+        "Merges the servers; their tools are named <server>__<tool>. Ends the chain in place of the router.",
+        {
+            "name": "envoy.filters.http.mcp_router",
+            "typed_config": {
+                "@type": f"{TYPE}envoy.extensions.filters.http.mcp_router.v3.McpRouter",
+                "servers": [
+                    {
+                        "name": backend.name,
+                        "mcp_cluster": {
+                            "cluster": backend.name,
+                            "path": backend.path,
+                            "timeout": "3600s",
+                            "host_rewrite_literal": backend.address.host,
+                        },
+                    }
+                    for backend in options.backends
+                ],
+            },
+        },
+    )
+
+
+def router_filter() -> Tree:
+    return {
+        "name": "envoy.filters.http.router",
+        "typed_config": {"@type": f"{TYPE}envoy.extensions.filters.http.router.v3.Router"},
+    }
+
+
+def per_route(**fields: Tree) -> Tree:
+    return {FILTER_NAME: {"@type": f"{EXT_PROC}.ExtProcPerRoute", **fields}}
+
+
+def profile_override(profile: str) -> Tree:
+    return note(
+        f"Tells the processor to use its profile {profile} on this route.",
+        per_route(
+            overrides={"grpc_initial_metadata": [{"key": PROFILE_METADATA, "value": profile}]},
+        ),
+    )
+
+
+def loopback(address: Address) -> bool:
+    """Whether only this host can reach the address."""
+    if not isinstance(address, HostPort):
+        return True
+    if address.host == "localhost":
+        return True
+    try:
+        return ip_address(address.host).is_loopback
+    except ValueError:
+        return False

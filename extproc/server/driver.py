@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from time import perf_counter
@@ -115,8 +115,10 @@ class Driver:
         self._warned: set[str] = set()
         self.in_flight = 0
 
-    async def run(self, messages: AsyncIterator[bytes], profile: str = "") -> AsyncIterator[bytes]:
-        """Answers to ``messages`` in their order; ends when the exchange does.
+    async def run(
+        self, messages: AsyncIterator[bytes], send: Callable[[bytes], Awaitable[None]], profile: str = ""
+    ) -> None:
+        """Send the answers to ``messages`` in their order; returns when the exchange has ended.
 
         Raises :class:`MalformedMessage` for a message that cannot be answered, so that the gateway fails the
         request rather than waits.
@@ -146,8 +148,8 @@ class Driver:
                                 answer = encode(_LAST_RESORT)
                             if stream.outcome is Outcome.PASSED and isinstance(command, Immediate):
                                 stream.outcome = Outcome.REFUSED
-                            yield answer
-        except (asyncio.CancelledError, GeneratorExit):
+                            await send(answer)
+        except asyncio.CancelledError:
             stream.outcome = Outcome.CANCELLED
             raise
         except MalformedMessage as error:

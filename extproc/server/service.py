@@ -90,10 +90,9 @@ class Service:
 
     async def _process(
         self, messages: AsyncIterator[bytes], context: grpc.aio.ServicerContext[bytes, bytes]
-    ) -> AsyncIterator[bytes]:
+    ) -> None:
         try:
-            async for answer in self._driver.run(messages, _profile(context)):
-                yield answer
+            await self._driver.run(messages, context.write, _profile(context))
         except MalformedMessage as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, error.reason)
         except grpc.aio.AbortError:

@@ -57,6 +57,14 @@ def echo(call: Call, **more: Any) -> dict[str, Any]:
 
 async def run(call: Call) -> dict[str, Any]:
     """The result of the call.  Raises Refusal for an error answer and Reset for a broken connection."""
+    try:
+        return await _run(call)
+    except asyncio.CancelledError:
+        call.state.cancelled.append(str(call.params.get("name")))
+        raise
+
+
+async def _run(call: Call) -> dict[str, Any]:
     name = call.params.get("name")
     if not isinstance(name, str):
         raise Refusal(200, -32602, "params.name must be a string")
@@ -83,11 +91,7 @@ async def run(call: Call) -> dict[str, Any]:
 
 
 async def _slow(call: Call, seconds: float) -> dict[str, Any]:
-    try:
-        await asyncio.sleep(seconds)
-    except asyncio.CancelledError:
-        call.state.cancelled.append("fixture_slow")
-        raise
+    await asyncio.sleep(seconds)
     return echo(call)
 
 

@@ -1,0 +1,132 @@
+"""Two callers with different lists never see each other's tools."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+import pytest
+
+from tests.e2e.expect import LISTED, echoed, found, names
+from tests.fixture_server.state import label
+from tests.harness.client import LEGACY, MODERN, Answer, Wire
+from tests.harness.stack import Stack
+
+VERSIONS = [LEGACY[-1], MODERN]
+FORGE, PAY, INK = "forgehub", "paywell", "inkwell"
+QUERIES = ["delete a repository", "refund a customer", "list the newest entries", "create something"]
+
+
+class Pair:
+    """Tokens of two callers; each may see one server's tools and the echo tool."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.forge, self.pay = f"forge-{secrets.token_hex(8)}", f"pay-{secrets.token_hex(8)}"
+        self.tokens = {self.forge: [f"{FORGE}__*", "fixture_echo"], self.pay: [f"{PAY}__*", "fixture_echo"]}
+        stack.office.set(tokens=self.tokens, anonymous=[f"{INK}__*"])
+
+    def foreign(self, token: str | None) -> list[str]:
+        """Words that must not appear in an answer to ``token``."""
+        own = {self.forge: FORGE, self.pay: PAY, None: INK}[token]
+        return [word for word in (FORGE, PAY, INK) if word != own]
+
+
+def check(pair: Pair, token: str | None, answer: Answer) -> None:
+    assert answer.status == 200, answer.body
+    for word in pair.foreign(token):
+        assert word.encode() not in answer.body
+
+
+async def busy(stack: Stack, pair: Pair, token: str | None, version: str, rounds: int) -> None:
+    """Search, describe, misspell and call, all the time, and look at every answer."""
+    own = {pair.forge: FORGE, pair.pay: PAY, None: INK}[token]
+    async with Wire(stack.url, version, token) as wire:
+        for turn in range(rounds):
+            listed = await wire.list_tools(number=f"{turn + 10}")
+            assert names(listed.result["tools"]) == LISTED
+            searched = await wire.search(QUERIES[turn % len(QUERIES)], own, limit=10)
+            check(pair, token, searched)
+            assert any(name.startswith(f"{own}__") for name in found(searched.text))
+            check(pair, token, await wire.describe("create_charge", "delete_repository", "search_pages"))
+            check(pair, token, await wire.read("list_repositorie", {}))
+            check(pair, token, await wire.destroy("refund_charg", {}))
+            if token is not None:
+                text = f"{token[:5]}-{turn}"
+                said = echoed((await wire.read("fixture_echo", {"text": text})).text)
+                assert said == {"tool": "fixture_echo", "arguments": {"text": text}, "caller": label(token)}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_interleaved_callers(single: Stack, version: str) -> None:
+    pair = Pair(single)
+    callers = [pair.forge, pair.pay, None] * 3
+    await asyncio.gather(*(busy(single, pair, token, version, 6) for token in callers))
+    log = single.processor.process.log_text()
+    for secret in (pair.forge, pair.pay, *QUERIES):
+        assert secret not in log
+    metrics = single.processor.metrics()
+    for secret in (pair.forge, pair.pay):
+        assert secret not in metrics
+
+
+async def test_token_swapped_in_the_middle_of_a_session(single: Stack) -> None:
+    pair = Pair(single)
+    async with Wire(single.url, LEGACY[-1], pair.forge) as wire:
+        for turn in range(6):
+            wire.token = [pair.forge, pair.pay, None][turn % 3]
+            own = [FORGE, PAY, INK][turn % 3]
+            answer = await wire.search(own, limit=20)
+            check(pair, wire.token, answer)
+            assert any(name.startswith(f"{own}__") for name in found(answer.text))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_unknown_token_gets_the_upstream_refusal(single: Stack, version: str) -> None:
+    """401, its challenge and its body arrive as the upstream sent them, on each kind of request."""
+    pair = Pair(single)
+    async with Wire(single.url, version, pair.forge) as wire:
+        await wire.list_tools()
+        wire.token = f"revoked-{secrets.token_hex(8)}"
+        answers = [
+            await wire.list_tools(),
+            await wire.search("delete a repository"),
+            await wire.describe(f"{FORGE}__delete_repository"),
+            await wire.read("fixture_echo", {}),
+        ]
+        wire.url = single.raw_url
+        raw = await wire.list_tools()
+    for answer in answers:
+        assert answer.status == 401
+        assert answer.headers["www-authenticate"] == raw.headers["www-authenticate"]
+        assert 'error="invalid_token"' in answer.headers["www-authenticate"]
+        assert answer.body == raw.body
+
+
+async def test_missing_token_gets_the_challenge(single: Stack) -> None:
+    single.office.set(require_token=True)
+    async with Wire(single.url, MODERN) as wire:
+        answer = await wire.search("anything")
+    assert answer.status == 401
+    assert "resource_metadata=" in answer.headers["www-authenticate"]
+
+
+async def test_insufficient_scope_passes_untouched(single: Stack) -> None:
+    async with Wire(single.url, MODERN, secrets.token_hex(8)) as wire:
+        await wire.list_tools()
+        answer = await wire.write("fixture_fail_write", {"how": "403"})
+    assert answer.status == 403
+    assert answer.headers["www-authenticate"] == 'Bearer error="insufficient_scope", scope="tools:write"'
+
+
+async def test_callers_on_joined_servers(joined: Stack) -> None:
+    """The same through Envoy's own MCP router, which hands the token on to each server."""
+    pair = Pair(joined)
+    async with (
+        Wire(joined.url, "2025-06-18", pair.forge) as forge,
+        Wire(joined.url, "2025-06-18", pair.pay) as pay,
+    ):
+        for turn in range(4):
+            for wire, token, own in ((forge, pair.forge, FORGE), (pay, pair.pay, PAY)):
+                answer = await wire.search(f"{own} {QUERIES[turn]}", limit=20)
+                check(pair, token, answer)
+                assert any(own in name for name in found(answer.text))

@@ -1,0 +1,152 @@
+"""The official Python client through the real Envoy, in every mode it has."""
+
+from __future__ import annotations
+
+import pytest
+from mcp import Client
+
+from tests.e2e.expect import GUIDANCE, LISTED, echoed, found, names
+from tests.harness.client import official, text_of
+from tests.harness.stack import Stack
+
+SINGLE = [("legacy", "2025-11-25"), ("auto", "2026-07-28"), ("2026-07-28", "2026-07-28")]
+JOINED = [("legacy", "2025-06-18"), ("auto", "2025-06-18")]
+
+
+async def first_search(client: Client, tool: str) -> None:
+    result = await client.call_tool("search_tools", {"queries": ["give back the arguments as they came"]})
+    assert not result.is_error
+    assert tool in found(text_of(result))
+
+
+async def whole_conversation(client: Client, stack: Stack) -> None:
+    """Everything a user does: list, search, describe, call each class, and be corrected."""
+    echo, write, delete = (stack.name(tool) for tool in ("fixture_echo", "fixture_write", "fixture_delete"))
+    listed = await client.list_tools()
+    assert names(listed.tools) == LISTED
+    assert listed.next_cursor is None
+
+    await first_search(client, echo)
+
+    described = await client.call_tool("describe_tool", {"names": [echo]})
+    assert found(text_of(described))[0] == echo
+    assert '"text"' in text_of(described)
+
+    for meta, tool in (
+        ("call_read_tool", echo),
+        ("call_write_tool", write),
+        ("call_destructive_tool", delete),
+    ):
+        result = await client.call_tool(meta, {"name": tool, "arguments": {"text": f"ąž {meta}"}})
+        assert not result.is_error, text_of(result)
+        said = echoed(text_of(result))
+        assert said["arguments"] == {"text": f"ąž {meta}"}
+        assert tool.endswith(said["tool"])
+
+    refused = await client.call_tool("call_read_tool", {"name": delete, "arguments": {}})
+    assert refused.is_error
+    assert "call_destructive_tool" in text_of(refused)
+
+    unknown = await client.call_tool("call_read_tool", {"name": echo + "s", "arguments": {}})
+    assert unknown.is_error
+    assert echo in text_of(unknown)
+
+
+@pytest.mark.parametrize(("mode", "version"), SINGLE)
+@pytest.mark.parametrize("answers", ["json", "sse"])
+async def test_single_upstream(single: Stack, mode: str, version: str, answers: str) -> None:
+    single.office.set(answers=answers)
+    async with official(single.url, mode) as client:
+        assert client.protocol_version == version
+        await whole_conversation(client, single)
+
+
+@pytest.mark.parametrize(("mode", "version"), JOINED)
+async def test_joined_servers(joined: Stack, mode: str, version: str) -> None:
+    async with official(joined.url, mode) as client:
+        assert client.protocol_version == version
+        await whole_conversation(client, joined)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_guidance_comes_before_the_upstream_instructions(single: Stack, mode: str) -> None:
+    async with official(single.url, mode) as client:
+        text = client.instructions or ""
+    assert GUIDANCE in text
+    assert text.index(GUIDANCE) < text.index("The fixture server answers")
+
+
+@pytest.mark.parametrize("mode", [mode for mode, _ in SINGLE])
+async def test_search_is_the_very_first_call(single: Stack, mode: str) -> None:
+    """Cold: nothing was listed before, and the answer is there on the same exchange."""
+    async with official(single.url, mode, token=f"cold-{mode}") as client:
+        await first_search(client, single.name("fixture_echo"))
+
+
+async def test_describe_is_the_very_first_call(single: Stack) -> None:
+    async with official(single.url, "2026-07-28", token="cold-describe") as client:
+        result = await client.call_tool("describe_tool", {"names": [single.name("fixture_write")]})
+    assert found(text_of(result))[0] == single.name("fixture_write")
+
+
+async def test_cold_call_asks_to_call_again(single: Stack) -> None:
+    async with official(single.url, "2026-07-28", token="cold-call") as client:
+        asked = {"name": single.name("fixture_echo"), "arguments": {"text": "x"}}
+        first = await client.call_tool("call_read_tool", asked)
+        assert first.is_error
+        assert "again" in text_of(first)
+        second = await client.call_tool("call_read_tool", asked)
+    assert echoed(text_of(second))["arguments"] == {"text": "x"}
+
+
+async def test_header_arguments_reach_the_upstream(single: Stack) -> None:
+    """A strict server refuses the call unless ``Mcp-Param-*`` and ``Mcp-Name`` agree with the body."""
+    async with official(single.url, "2026-07-28", token="headers") as client:
+        await first_search(client, single.name("fixture_echo"))
+        arguments = {"region": "šiaurė", "level": -3, "dry": True, "text": "plain"}
+        result = await client.call_tool("call_read_tool", {"name": "fixture_region", "arguments": arguments})
+    assert echoed(text_of(result))["arguments"] == arguments
+    (call,) = [r for r in single.office.received() if ["mcp-name", "fixture_region"] in r["headers"]]
+    sent = {name: value for name, value in call["headers"] if name.startswith("mcp-param-")}
+    assert sent == {
+        "mcp-param-region": "=?base64?xaFpYXVyxJc=?=",
+        "mcp-param-level": "-3",
+        "mcp-param-dry": "true",
+    }
+
+
+async def test_tool_with_an_invalid_header_annotation_is_not_offered(single: Stack) -> None:
+    async with official(single.url, "2026-07-28", token="invalid-header") as client:
+        result = await client.call_tool("search_tools", {"queries": ["fixture_bad_header"]})
+    assert "fixture_bad_header" not in found(text_of(result))
+
+
+async def test_servers_that_others_wrote(joined: Stack) -> None:
+    async with official(joined.url) as client:
+        for query, expected in (
+            ("current time in a timezone", "time__get_current_time"),
+            ("list files in a directory", "files__list_directory"),
+            ("show the commit history", "git__git_log"),
+            ("read the whole knowledge graph", "memory__read_graph"),
+        ):
+            result = await client.call_tool("search_tools", {"queries": [query], "limit": 10})
+            assert expected in found(text_of(result)), query
+        listing = {"path": "."}
+        for tool, arguments, meta in (
+            ("files__list_directory", listing, "call_read_tool"),
+            ("time__get_current_time", {"timezone": "Europe/Vilnius"}, "call_read_tool"),
+            ("everything__echo", {"message": "labas"}, "call_destructive_tool"),
+        ):
+            called = await client.call_tool(meta, {"name": tool, "arguments": arguments})
+            if called.is_error and "call_" in text_of(called):
+                (better,) = {name for name in LISTED if name in text_of(called)} - {meta}
+                called = await client.call_tool(better, {"name": tool, "arguments": arguments})
+            assert not called.is_error, text_of(called)
+    assert joined.gateway.process.running
+
+
+async def test_raw_route_is_untouched(joined: Stack) -> None:
+    async with official(joined.raw_url) as client:
+        listed = await client.list_tools()
+    assert len(listed.tools) > 300
+    assert not set(LISTED) & set(names(listed.tools))

@@ -31,6 +31,7 @@ from extproc.exchange.messages import (
     Immediate,
     Keep,
     ModeOverride,
+    Observe,
     Opening,
     PassThrough,
     Replace,
@@ -157,8 +158,8 @@ class Exchange:
             return [
                 Warn(
                     "allow_mode_override",
-                    "the gateway did not send a response body that was asked for: set allow_mode_override: true "
-                    "(and list the combination in allowed_override_modes if that is set)",
+                    "the gateway did not send a response body that was asked for: set allow_mode_override: "
+                    "true (and list the combination in allowed_override_modes if that is set)",
                 )
             ]
         return []
@@ -238,7 +239,8 @@ class Exchange:
         return commands
 
     def _reply(self, reply: Reply) -> list[Command]:
-        return self._immediate(reply.status, (_JSON, *reply.headers), reply.body)
+        typed = any(name == "content-type" for name, _ in reply.headers)
+        return self._immediate(reply.status, reply.headers if typed else (_JSON, *reply.headers), reply.body)
 
     def _immediate(self, status: int, headers: Headers, body: bytes) -> list[Command]:
         return [Immediate(status, headers, body), *self._close()]
@@ -255,7 +257,14 @@ class Exchange:
     def _response_headers(self, event: HeadersArrived) -> list[Command]:
         status, media_type, encoding = _head(event.headers)
         plan = self._plan
-        if plan is None or event.end_of_stream or not plan.reads(status, media_type):
+        if plan is None:
+            return self._pass_response()
+        return [Observe(plan, status), *self._planned_response(plan, event, status, media_type, encoding)]
+
+    def _planned_response(
+        self, plan: ResponsePlan, event: HeadersArrived, status: int, media_type: str, encoding: str | None
+    ) -> list[Command]:
+        if event.end_of_stream or not plan.reads(status, media_type) or self._would_withhold(media_type):
             return self._pass_response()
         codings = coding.codings(encoding)
         decoder = coding.decoder(codings, self._limits.response_body)
@@ -286,6 +295,14 @@ class Exchange:
         if self._reading_mode is not BodyMode.BUFFERED:
             remove = (*remove, "content-length")
         return [AnswerHeaders(Side.RESPONSE, (), remove, override)]
+
+    def _would_withhold(self, media_type: str) -> bool:
+        """A stream that answers a GET may never end: buffered, nothing of it would ever arrive."""
+        return (
+            self._reading_mode is BodyMode.BUFFERED
+            and media_type == "text/event-stream"
+            and not self._collected
+        )
 
     def _pass_response(self) -> list[Command]:
         answer = AnswerHeaders(Side.RESPONSE)

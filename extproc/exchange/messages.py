@@ -79,7 +79,7 @@ Event: TypeAlias = HeadersArrived | BodyArrived | TrailersArrived
 
 @dataclass(frozen=True, slots=True)
 class ModeOverride:
-    """Body modes to ask for in a headers answer; both are always stated (agentgateway reads unset as NONE)."""
+    """Body modes to ask for in a headers answer; both are stated, as agentgateway reads unset as NONE."""
 
     request: BodyMode
     response: BodyMode
@@ -167,8 +167,16 @@ class Decide:
     message: Request | Response
 
 
+@dataclass(frozen=True, slots=True)
+class Observe:
+    """The head of the response to a forwarded request with a plan; nothing is waited for."""
+
+    plan: ResponsePlan
+    status: int
+
+
 Command: TypeAlias = (
-    AnswerHeaders | AnswerBody | StreamBody | AnswerTrailers | Immediate | Close | Warn | Decide
+    AnswerHeaders | AnswerBody | StreamBody | AnswerTrailers | Immediate | Close | Warn | Decide | Observe
 )
 
 # Decisions ------------------------------------------------------------------------------------------------

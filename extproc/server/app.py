@@ -10,7 +10,7 @@ from typing import Protocol
 
 from extproc.config_sources import Loaded
 from extproc.exchange.machine import Exchange
-from extproc.exchange.messages import Decision, Keep, PassThrough, Request, Response
+from extproc.exchange.messages import Decision, Keep, Observe, PassThrough, Request, Response
 from extproc.server.address import AddressInUse, parse_address, parse_tcp
 from extproc.server.admin import Admin
 from extproc.server.driver import Driver, ExchangeFactory, Processor
@@ -76,6 +76,9 @@ class _PassEverything:
         pass
 
     async def close(self) -> None:
+        pass
+
+    def observe(self, head: Observe) -> None:
         pass
 
     async def decide(self, message: Request | Response) -> Decision:

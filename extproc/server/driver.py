@@ -19,6 +19,7 @@ from extproc.exchange.messages import (
     Forward,
     Immediate,
     Keep,
+    Observe,
     Opening,
     PassThrough,
     Replace,
@@ -54,6 +55,9 @@ class Processor(Protocol):
     """Who decides.  ``decide`` may await; it is cancelled when the gateway goes away."""
 
     async def decide(self, message: Request | Response) -> Decision: ...
+
+    def observe(self, head: Observe) -> None:
+        """The status of the answer to a forwarded request; must not raise."""
 
 
 class Outcome(Enum):
@@ -137,6 +141,8 @@ class Driver:
                             queue[:0] = await self._decide(stream, message)
                         case Warn():
                             self._warn(command)
+                        case Observe():
+                            self._processor.observe(command)
                         case Close():
                             return
                         case _:

@@ -1,0 +1,244 @@
+"""Joins the pure rewriter with what is known about callers: decides every message of every exchange."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from cachetools import TTLCache
+
+from extproc.catalog.caller import CallerContext, caller_key
+from extproc.exchange.messages import (
+    Decision,
+    Keep,
+    Observe,
+    PassThrough,
+    Replace,
+    Reply,
+    Request,
+    Response,
+    ResponseDecision,
+)
+from extproc.mcp import headers, slices
+from extproc.profiles import Profile, build_profile
+from extproc.rewriter import batch, plans, request, response, routes, rpc
+from extproc.rewriter.decisions import CallMany, Learned, NeedCatalogue, OnRequest
+from extproc.settings import Settings
+from extproc.store import Cold, View, Warm
+from extproc.telemetry import Metrics, fields, logger, where
+from extproc.upstream import Call, CallError, CallResult, Failed, SessionLost, Unauthorized
+
+OFF_LOOP = 64 * 1024
+"""Bodies larger than this are taken apart in a thread, in bytes."""
+_T = TypeVar("_T")
+_REPLAY_SECONDS = 600.0
+_Pending = tuple[str, bytes]
+
+
+class Processor:
+    """One for a process.  ``decide`` never raises because of what a peer sent."""
+
+    def __init__(self, settings: Settings, profiles: Mapping[str, Settings], metrics: Metrics) -> None:
+        self._settings = {"": settings, **profiles}
+        self._metrics = metrics
+        self._secret = settings.caller.key.get_secret_value().encode()[:64] or secrets.token_bytes(32)
+        self._executor = ThreadPoolExecutor(2, thread_name_prefix="toolsearch")
+        self._profiles: dict[str, Profile] = {}
+        self._pending: TTLCache[_Pending, plans.Plan] = TTLCache(10_000, _REPLAY_SECONDS)
+        self._batches: dict[tuple[bytes | None, bytes], asyncio.Task[object]] = {}
+        self.ready = False
+
+    async def start(self) -> None:
+        """Load the embedder and connect the shared store; serving starts after that."""
+        for name, settings in self._settings.items():
+            self._profiles[name] = await build_profile(
+                settings, self._executor, self._metrics, time.monotonic
+            )
+        self.ready = True
+
+    async def close(self) -> None:
+        self.ready = False
+        for profile in self._profiles.values():
+            await profile.aclose()
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def observe(self, head: Observe) -> None:
+        """A caller the upstream refused loses its catalogue at once."""
+        caller = getattr(head.plan, "caller", None)
+        if head.status in (401, 403) and isinstance(caller, CallerContext):
+            self._profiles[caller.profile].store.drop(caller.key)
+
+    async def decide(self, message: Request | Response) -> Decision:
+        try:
+            if isinstance(message, Request):
+                return await self._request(message)
+            return await self._response(message)
+        except Exception as error:
+            logger.error("internal error", extra=fields(error=where(error)))
+            return _failure(message)
+
+    # Requests ----------------------------------------------------------------------------------------------
+
+    async def _request(self, message: Request) -> Decision:
+        profile = self._profiles[message.opening.profile]
+        route = await self._run(len(message.body), routes.route, message)
+        match route:
+            case routes.Untouched() | routes.Listens() | routes.EndsSession():
+                return PassThrough()
+            case routes.Refused(reply):
+                return reply
+            case routes.Cancels(request_id, session):
+                caller = self._caller(profile, message, session, "")
+                if (task := self._batches.get((caller.key, request_id))) is not None:
+                    task.cancel()
+                return PassThrough()
+            case routes.Resumes(session, revision):
+                return request.resume(self._caller(profile, message, session, revision))
+        caller = self._caller(profile, message, route.rpc.session, route.rpc.revision)
+        view = profile.store.view(caller.key)
+        if isinstance(view, Cold) and profile.store.shares:
+            view = await profile.store.recall(caller.key)
+        known = request.Known(caller, view, profile.settings, route=profile.refresher.available)
+        decision = await self._run(len(message.body), request.decide, route, known)
+        if isinstance(decision, NeedCatalogue):
+            obtained = await profile.refresher.obtain(caller)
+            if isinstance(obtained, Unauthorized):
+                return Reply(obtained.body, obtained.status, obtained.headers)
+            found: View = obtained if isinstance(obtained, Warm) else view
+            known = request.Known(caller, found, profile.settings, route=True, fetched=True)
+            decision = await self._run(len(message.body), request.decide, route, known)
+        return await self._carry_out(decision, profile, caller)
+
+    async def _carry_out(self, decision: OnRequest, profile: Profile, caller: CallerContext) -> Decision:
+        match decision:
+            case CallMany():
+                return await self._call_many(decision, profile, caller)
+            case NeedCatalogue():
+                raise AssertionError("asked for a catalogue twice")
+            case PassThrough():
+                return decision
+            case Reply():
+                profile.refresher.used(caller)
+                return decision
+        if isinstance(decision.plan, plans.List | plans.Search | plans.Describe | plans.AskAgain):
+            if not isinstance(decision.plan, plans.List):
+                self._metrics.cold_searches.inc()
+            if caller.session is not None:
+                self._pending[caller.session, decision.plan.rpc.upstream_id] = decision.plan
+        elif decision.plan is None:
+            profile.refresher.used(caller)
+        return decision
+
+    async def _call_many(self, decision: CallMany, profile: Profile, caller: CallerContext) -> Decision:
+        calls = [Call(each.name, each.arguments, each.headers) for each in decision.calls]
+        slot = (caller.key, decision.rpc.id)
+        task = asyncio.ensure_future(profile.client.call_many(caller, calls))
+        self._batches[slot] = task
+        try:
+            outcome = await task
+        except asyncio.CancelledError:
+            if task.cancelled() and not _is_cancelled():
+                return Reply(rpc.tool_error(decision.rpc, "The calls were cancelled."))
+            task.cancel()
+            raise
+        finally:
+            self._batches.pop(slot, None)
+        if isinstance(outcome, Unauthorized | SessionLost):
+            if isinstance(outcome, Unauthorized):
+                profile.store.drop(caller.key)
+            return Reply(outcome.body, outcome.status, outcome.headers)
+        entries = [_entry(call.name, each) for call, each in zip(calls, outcome, strict=True)]
+        return Reply(batch.merge(decision.rpc, entries, profile.settings.limits.batch_result))
+
+    # Responses ---------------------------------------------------------------------------------------------
+
+    async def _response(self, message: Response) -> ResponseDecision:
+        plan = message.plan
+        assert isinstance(plan, plans.Plan)
+        if isinstance(plan, plans.Replay) and plan.caller.session is not None:
+            plan = self._replayed(plan, plan.caller.session, message.body)
+        profile = self._profiles[plan.caller.profile]
+        decision = await self._run(len(message.body), response.decide, message, plan, profile.settings)
+        match decision:
+            case Learned(page, listing):
+                self._pending.pop((listing.caller.session or "", listing.rpc.upstream_id), None)
+                catalogue = await self._run(len(message.body), page.catalogue)
+                warm = await profile.store.learn(plan.caller.key, catalogue, page.ttl)
+                if not catalogue.complete:
+                    profile.refresher.complete(plan.caller)
+                return response.finish(decision, warm, profile.settings)
+            case Keep() | Replace():
+                if isinstance(plan, plans.Guide):
+                    profile.refresher.warm_up(self._opened(plan, message, profile))
+                return decision
+
+    def _replayed(self, plan: plans.Replay, session: str, body: bytes) -> plans.Plan:
+        """What the replayed answer was once asked for, if that is still remembered."""
+        try:
+            upstream_id = slices.members(body).get("id", b"")
+        except ValueError:
+            return plan
+        return self._pending.get((session, upstream_id), plan)
+
+    def _opened(self, plan: plans.Guide, message: Response, profile: Profile) -> CallerContext:
+        """The caller as its next requests will look: ``initialize`` is answered with its session."""
+        caller = plan.caller
+        session = headers.get(message.headers, "mcp-session-id") or caller.session
+        key = caller.key
+        if key is None and session is not None:
+            key = caller_key(profile.settings.caller, self._secret, caller.profile, (), {}, session)
+        return CallerContext(key, session, plan.rpc.revision, caller.headers, caller.profile)
+
+    # Shared ------------------------------------------------------------------------------------------------
+
+    def _caller(
+        self, profile: Profile, message: Request, session: str | None, revision: str
+    ) -> CallerContext:
+        settings = profile.settings
+        opening = message.opening
+        key = caller_key(
+            settings.caller, self._secret, opening.profile, message.headers, opening.attributes, session
+        )
+        wanted = profile.passed_headers
+        passed = tuple(header for header in message.headers if header[0] in wanted)
+        return CallerContext(key, session, revision, passed, opening.profile)
+
+    async def _run(self, size: int, work: Callable[..., _T], *arguments: object) -> _T:
+        """Small work at once, large work in a thread."""
+        if size <= OFF_LOOP:
+            return work(*arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
+
+
+def _entry(name: str, outcome: CallResult | CallError | Failed) -> batch.Entry:
+    match outcome:
+        case CallResult(raw):
+            return batch.Answered(name, raw)
+        case CallError(code, message):
+            return batch.Broken(name, f"The server answered with error {code}: {message[:2000]}")
+        case Failed(reason):
+            return batch.Broken(
+                name, f"No result: {reason.value}. It is a read, so calling it again is safe."
+            )
+
+
+def _failure(message: Request | Response) -> Decision:
+    """What is due when our own code broke: nothing raw, nothing telling."""
+    if isinstance(message, Response):
+        return Replace(message.plan.failure())
+    try:
+        envelope = slices.members(message.body)
+    except ValueError:
+        return PassThrough()
+    if slices.string(envelope.get("method")) in routes.TOUCHED and "id" in envelope:
+        return Reply(rpc.error_body(envelope["id"], rpc.INTERNAL_ERROR, "Internal error"))
+    return PassThrough()
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,66 @@
+"""Everything one settings profile owns while serving."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+from extproc import embedders
+from extproc.catalog.model import Catalogue
+from extproc.search import ToolIndex
+from extproc.search.embedder import Embedder, EmbedderError
+from extproc.search.engine import Engine
+from extproc.settings import Settings
+from extproc.store import CatalogueStore
+from extproc.telemetry import Metrics, fields, logger
+from extproc.upstream import Refresher, UpstreamClient
+
+
+@dataclass(frozen=True)
+class Profile:
+    settings: Settings
+    store: CatalogueStore
+    client: UpstreamClient
+    refresher: Refresher
+    passed_headers: frozenset[str] = field(repr=False)
+
+    async def aclose(self) -> None:
+        await self.refresher.aclose()
+        await self.client.aclose()
+        await self.store.aclose()
+
+
+async def build_profile(
+    settings: Settings, executor: Executor, metrics: Metrics, clock: Callable[[], float]
+) -> Profile:
+    """Load the embedder and wire the parts; an embedder that cannot be had leaves search by words alone."""
+    loop = asyncio.get_running_loop()
+    embedder = await loop.run_in_executor(executor, _embedder, settings, metrics)
+    engine = Engine(
+        embedder, settings.search, on_failure=lambda _: metrics.warnings.labels("search.embedder").inc()
+    )
+
+    def build(catalogue: Catalogue) -> ToolIndex:
+        with metrics.catalogue_build_seconds.time():
+            index = ToolIndex.build(catalogue, engine)
+        metrics.catalogue_builds.labels("built").inc()
+        return index
+
+    store = CatalogueStore(settings, build, clock, executor)
+    client = UpstreamClient(settings, executor, clock)
+    refresher = Refresher(store, client, settings, clock)
+    names = (*settings.caller.headers, *settings.catalog.headers)
+    return Profile(settings, store, client, refresher, frozenset(name.lower() for name in names))
+
+
+def _embedder(settings: Settings, metrics: Metrics) -> Embedder | None:
+    try:
+        return embedders.load(settings.search.embedder)
+    except EmbedderError as error:
+        metrics.warnings.labels("search.embedder").inc()
+        logger.warning(
+            "search by words alone: the embedder cannot be loaded", extra=fields(reason=str(error))
+        )
+        return None

@@ -1,0 +1,46 @@
+"""What the rewriter asks of the shell, beside the decisions of the exchange."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from extproc.catalog.parse import Page
+from extproc.exchange.messages import Headers, RequestDecision, ResponseDecision
+from extproc.rewriter.plans import AskAgain, Describe, List, Search
+from extproc.rewriter.rpc import Rpc
+
+
+@dataclass(frozen=True, slots=True)
+class NeedCatalogue:
+    """The caller's catalogue has to be fetched before this request can be decided: fetch, then decide again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A page was read: commit it and get its index, then :func:`~extproc.rewriter.response.finish`."""
+
+    page: Page
+    plan: List | Search | Describe | AskAgain
+    result: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCall:
+    """One entry of ``call_read_tools``.  ``headers`` are the ``Mcp-Param-*`` it needs in modern revisions."""
+
+    name: str
+    arguments: bytes = field(repr=False)
+    headers: Headers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallMany:
+    """Make these read-only calls at once, then :func:`extproc.rewriter.batch.merge` their results."""
+
+    rpc: Rpc
+    calls: tuple[ReadCall, ...]
+
+
+OnRequest: TypeAlias = RequestDecision | NeedCatalogue | CallMany
+OnResponse: TypeAlias = ResponseDecision | Learned

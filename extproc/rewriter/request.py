@@ -1,0 +1,262 @@
+"""Requests: from a route and what is known about the caller to a decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from extproc.catalog.caller import CallerContext
+from extproc.catalog.model import Catalogue, Tool, ToolClass
+from extproc.catalog.parse import is_hidden, is_pinned, matches
+from extproc.exchange.messages import Forward, Headers, PassThrough, Reply
+from extproc.mcp import headers, revisions, slices
+from extproc.rewriter import answers, arguments, plans, rpc
+from extproc.rewriter.arguments import CallArguments, DescribeArguments, Problem, SearchArguments
+from extproc.rewriter.decisions import CallMany, NeedCatalogue, OnRequest, ReadCall
+from extproc.rewriter.meta_tools import CLASS_OF, Meta, listed
+from extproc.rewriter.routes import CallsDirect, CallsMeta, Lists, Opens
+from extproc.settings import Settings
+from extproc.store.views import Cold, View, Warm
+
+LIST_TTL_MS = 300_000
+_UNREMEMBERED = (
+    "This gateway cannot remember a tool list for callers without a credential, so tools cannot be called here. "
+    "Ask its operator to set caller.anonymous: shared, or a catalogue route (catalog.url)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Everything beside the request itself that a decision may depend on.
+
+    ``fetched`` is true when a side fetch was already tried for this request; ``route`` whether one can be.
+    """
+
+    caller: CallerContext
+    view: View
+    settings: Settings
+    route: bool = False
+    fetched: bool = False
+
+
+def decide(route: Opens | Lists | CallsMeta | CallsDirect, known: Known) -> OnRequest:
+    match route:
+        case Opens(call):
+            if not known.settings.instructions.enabled and not known.route:
+                return PassThrough()
+            return Forward(plan=plans.Guide(call, known.caller))
+        case Lists(call):
+            return _list(call, known)
+        case CallsDirect(call, name):
+            return _direct(call, name, known)
+        case CallsMeta(call, Meta.SEARCH, raw):
+            return _search(call, arguments.search(raw), known)
+        case CallsMeta(call, Meta.DESCRIBE, raw):
+            return _describe(call, arguments.describe(raw), known)
+        case CallsMeta(call, Meta.CALL_READ_MANY, raw):
+            return _call_many(call, raw, known)
+        case CallsMeta(call, meta, raw):
+            return _call(call, meta, arguments.call(raw, meta), known)
+
+
+def resume(caller: CallerContext) -> Forward:
+    """A resumed stream passes, but a list replayed on it does not."""
+    return Forward(plan=plans.Replay(caller.revision, caller))
+
+
+def _list(call: rpc.Rpc, known: Known) -> OnRequest:
+    if call.params.get("cursor", b"null") != b"null":
+        return rpc.error_reply(call, rpc.INVALID_PARAMS, "Unknown cursor: this list has one page")
+    match known.view:
+        case Warm(catalogue, _, age) if age < known.settings.catalog.refresh_after and _may_answer(call):
+            return Reply(list_answer(call, listed_tools(known.settings, catalogue)))
+    return _ask_list(call, plans.List(call, known.caller))
+
+
+def _search(call: rpc.Rpc, parsed: SearchArguments | Problem, known: Known) -> OnRequest:
+    if isinstance(parsed, Problem):
+        return Reply(rpc.tool_error(call, parsed.text))
+    match known.view:
+        case Warm(_, index, _, fresh) if (fresh or known.route) and _may_answer(call):
+            settings = known.settings
+            return Reply(found(call, answers.search(parsed, index, settings.search, settings.limits.answer)))
+    return _ask_list(call, plans.Search(call, known.caller, parsed))
+
+
+def _describe(call: rpc.Rpc, parsed: DescribeArguments | Problem, known: Known) -> OnRequest:
+    if isinstance(parsed, Problem):
+        return Reply(rpc.tool_error(call, parsed.text))
+    match known.view:
+        case Warm(catalogue, _, _, fresh) if (fresh or known.route) and _may_answer(call):
+            text, any_found = answers.describe(parsed, catalogue, known.settings.limits.answer)
+            return Reply(found(call, text, error=not any_found))
+    return _ask_list(call, plans.Describe(call, known.caller, parsed))
+
+
+def _direct(call: rpc.Rpc, name: str, known: Known) -> OnRequest:
+    settings = known.settings
+    if is_hidden(name, settings.tools):
+        return rpc.error_reply(call, rpc.INVALID_PARAMS, f"Unknown tool: {name[:200]}")
+    if settings.calls.direct == "allow":
+        return PassThrough()
+    refused = rpc.error_reply(
+        call,
+        rpc.INVALID_PARAMS,
+        f"Unknown tool: {name[:200]}. Call tools found with search_tools through call_read_tool, "
+        "call_write_tool or call_destructive_tool",
+    )
+    match known.view:
+        case Warm(catalogue):
+            tool = catalogue.get(name)
+            return PassThrough() if tool is not None and is_pinned(tool, settings.tools) else refused
+        case Cold():
+            if settings.tools.pin and matches(name, settings.tools.pin):
+                return PassThrough()
+            if settings.tools.pin_apps and known.route and not known.fetched:
+                return NeedCatalogue()
+            return refused
+
+
+def _call_many(call: rpc.Rpc, raw: bytes, known: Known) -> OnRequest:
+    most = known.settings.calls.max_batch
+    if not known.route or not most:
+        text = "call_read_tools is not offered here: call the tools one by one with call_read_tool"
+        return Reply(rpc.tool_error(call, text))
+    parsed = arguments.many(raw, most)
+    if isinstance(parsed, Problem):
+        return Reply(rpc.tool_error(call, parsed.text))
+    if len(parsed) == 1:
+        return _call(call, Meta.CALL_READ, parsed[0], known)
+    match known.view:
+        case Cold() if known.fetched:
+            return Reply(
+                rpc.tool_error(call, "The tool list could not be read from the server. Try again later.")
+            )
+        case Cold():
+            return NeedCatalogue()
+        case Warm(catalogue):
+            return _read_calls(call, parsed, catalogue)
+
+
+def _read_calls(call: rpc.Rpc, entries: tuple[CallArguments, ...], catalogue: Catalogue) -> OnRequest:
+    """All entries, or a refusal that names every one that is no read-only tool."""
+    calls = []
+    problems = []
+    for number, entry in enumerate(entries, 1):
+        tool = catalogue.get(entry.name)
+        if tool is None:
+            problems.append(f"Call {number}: {answers.unknown_tool(entry.name, catalogue)}")
+        elif tool.tool_class is not ToolClass.READ:
+            problems.append(f"Call {number}: {answers.wrong_class(tool, Meta.CALL_READ_MANY)}")
+        else:
+            calls.append(ReadCall(entry.name, entry.arguments, _made_headers(call, tool, entry.arguments)))
+    if problems:
+        return Reply(rpc.tool_error(call, "No call was made. " + " ".join(problems)))
+    return CallMany(call, tuple(calls))
+
+
+def _call(call: rpc.Rpc, meta: Meta, parsed: CallArguments | Problem, known: Known) -> OnRequest:
+    if isinstance(parsed, Problem):
+        return Reply(rpc.tool_error(call, parsed.text))
+    match known.view:
+        case Warm(catalogue):
+            tool = catalogue.get(parsed.name)
+            if tool is None and not catalogue.complete and known.route and not known.fetched:
+                return NeedCatalogue()
+            if tool is None:
+                return Reply(rpc.tool_error(call, answers.unknown_tool(parsed.name, catalogue)))
+            return _call_known(call, meta, parsed, tool)
+        case Cold():
+            if known.route and not known.fetched:
+                return NeedCatalogue()
+            if _is_retry(call):
+                # The first round was checked; the server holds its state under exactly this name.
+                return _rewritten(call, parsed, ())
+            if known.caller.key is None:
+                return Reply(rpc.tool_error(call, _UNREMEMBERED))
+            return _ask_list(call, plans.AskAgain(call, known.caller))
+
+
+def _call_known(call: rpc.Rpc, meta: Meta, parsed: CallArguments, tool: Tool) -> OnRequest:
+    if tool.tool_class is not CLASS_OF[meta]:
+        return Reply(rpc.tool_error(call, answers.wrong_class(tool, meta)))
+    if "task" in call.params and tool.task_support == "forbidden":
+        text = f"{tool.name!r} cannot run as a task: call it without task execution"
+        return Reply(rpc.tool_error(call, text))
+    return _rewritten(call, parsed, _made_headers(call, tool, parsed.arguments))
+
+
+def _made_headers(call: rpc.Rpc, tool: Tool, raw: bytes) -> Headers:
+    if not call.modern or b"x-mcp-header" not in tool.input_schema:
+        return ()
+    try:
+        return headers.param_headers(headers.param_annotations(slices.value(tool.input_schema)), raw)
+    except ValueError:
+        return ()
+
+
+def _rewritten(call: rpc.Rpc, parsed: CallArguments, made: Headers) -> Forward:
+    """The direct call: only ``name`` and ``arguments`` change, everything else keeps its bytes."""
+    params = {**call.params, "name": slices.quote(parsed.name), "arguments": parsed.arguments}
+    set_, remove = _routing_headers(call, "tools/call", parsed.name)
+    kept = {name for name, _ in made}
+    return Forward(
+        call.with_params(params), (*set_, *made), tuple(name for name in remove if name not in kept), None
+    )
+
+
+def _ask_list(call: rpc.Rpc, plan: plans.Plan) -> Forward:
+    """The request turned into ``tools/list``: integer id, no cursor, ``_meta`` kept."""
+    params = {"_meta": call.params["_meta"]} if "_meta" in call.params else {}
+    if call.method == "tools/list":
+        params = {key: value for key, value in call.params.items() if key != "cursor"}
+    set_, remove = _routing_headers(call, "tools/list", None)
+    body = call.with_params(params, method="tools/list", id=call.upstream_id)
+    if call.method == "tools/list" and call.upstream_id == call.id and params == call.params:
+        return Forward(None, set_, remove, plan)
+    return Forward(body, set_, remove, plan)
+
+
+def _routing_headers(call: rpc.Rpc, method: str, name: str | None) -> tuple[Headers, tuple[str, ...]]:
+    """``Mcp-Method`` and ``Mcp-Name`` for the rewritten body.
+
+    Legacy servers know neither, but agentgateway checks them whenever they are there, so what a client sent is
+    made to agree or taken away.
+    """
+    if call.modern:
+        set_: Headers = (("mcp-method", method),)
+        if name is None:
+            return set_, ("mcp-name", *call.param_headers)
+        return (*set_, ("mcp-name", headers.encode_value(name))), call.param_headers
+    return (), ("mcp-method", "mcp-name", *call.param_headers)
+
+
+def _is_retry(call: rpc.Rpc) -> bool:
+    return "requestState" in call.params or "inputResponses" in call.params
+
+
+def _may_answer(call: rpc.Rpc) -> bool:
+    """A revision nobody knows is for the server to refuse, not for us to answer."""
+    return revisions.is_known(call.revision)
+
+
+def listed_tools(settings: Settings, catalogue: Catalogue | None) -> bytes:
+    """The ``tools`` array of this profile; ``call_read_tools`` needs the catalogue route."""
+    batch = settings.calls.max_batch if settings.catalog.url else 0
+    return listed(catalogue, settings.tools, batch)
+
+
+def list_answer(call: rpc.Rpc, tools: bytes, meta: bytes | None = None) -> bytes:
+    result = {"tools": tools}
+    if meta is not None:
+        result["_meta"] = meta
+    if call.modern:
+        result |= {
+            "resultType": b'"complete"',
+            "ttlMs": str(LIST_TTL_MS).encode(),
+            "cacheScope": b'"private"',
+        }
+    return rpc.result_body(call.id, result)
+
+
+def found(call: rpc.Rpc, answer: bytes, *, error: bool = False) -> bytes:
+    return rpc.tool_result(call, answer, error=error, structured=None if error else answer)

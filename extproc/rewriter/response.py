@@ -1,0 +1,114 @@
+"""Answers: from the upstream's bytes to the client's."""
+
+from __future__ import annotations
+
+from extproc.catalog.parse import NotAToolList, parse_page
+from extproc.exchange.messages import Keep, Replace, Response
+from extproc.mcp import slices
+from extproc.mcp.slices import Members
+from extproc.rewriter import answers, plans, rpc
+from extproc.rewriter.decisions import Learned, OnResponse
+from extproc.rewriter.guidance import combine
+from extproc.rewriter.request import found, list_answer, listed_tools
+from extproc.settings import Settings
+from extproc.store.views import Warm
+
+LOADED = "The tool list has just been loaded. Make the same call again."
+
+
+def decide(response: Response, plan: plans.Plan, settings: Settings) -> OnResponse:
+    """What becomes of an answer that was read; never raises on what a server sends."""
+    data = _single(response.body)
+    try:
+        envelope = slices.members(data)
+    except ValueError:
+        return Keep() if response.status != 200 else Replace(plan.failure())
+    match plan:
+        case plans.Guide():
+            return _guide(plan, envelope, settings)
+        case plans.Replay():
+            return _replay(plan, envelope, settings)
+        case _:
+            return _listing(plan, envelope, settings)
+
+
+def finish(learned: Learned, known: Warm, settings: Settings) -> Replace:
+    """The client's answer once a list was committed."""
+    plan = learned.plan
+    call = plan.rpc
+    match plan:
+        case plans.List():
+            tools = listed_tools(settings, known.catalogue)
+            return Replace(list_answer(call, tools, _member(learned.result, "_meta")))
+        case plans.Search(arguments=arguments):
+            answer = answers.search(arguments, known.index, settings.search, settings.limits.answer)
+            return Replace(found(call, answer))
+        case plans.Describe(arguments=names):
+            answer, any_found = answers.describe(names, known.catalogue, settings.limits.answer)
+            return Replace(found(call, answer, error=not any_found))
+        case plans.AskAgain():
+            return Replace(rpc.tool_error(call, LOADED))
+
+
+def _listing(
+    plan: plans.List | plans.Search | plans.Describe | plans.AskAgain, envelope: Members, settings: Settings
+) -> OnResponse:
+    """A list is learned only from the answer to the very request that was sent."""
+    answers_us = envelope.get("id") == plan.rpc.upstream_id
+    if "error" in envelope:
+        if not answers_us or plan.rpc.id == plan.rpc.upstream_id:
+            return Keep()
+        return Replace(slices.join({**envelope, "id": plan.rpc.id}))
+    result = envelope.get("result", b"")
+    if not answers_us or not slices.is_object(result):
+        return Replace(plan.failure())
+    try:
+        page = parse_page(result, settings.tools, modern=plan.rpc.modern, limit=settings.limits.tools)
+    except NotAToolList:
+        return Replace(plan.failure())
+    return Learned(page, plan, result)
+
+
+def _guide(plan: plans.Guide, envelope: Members, settings: Settings) -> OnResponse:
+    result = envelope.get("result", b"")
+    if not settings.instructions.enabled or not slices.is_object(result):
+        return Keep()
+    try:
+        parts = slices.members(result)
+        has_tools = slices.is_object(parts.get("capabilities")) and "tools" in slices.members(
+            parts["capabilities"]
+        )
+    except ValueError:
+        return Keep()
+    if not has_tools:
+        return Keep()
+    original = slices.string(parts.get("instructions")) or ""
+    text = combine(original, settings.instructions)
+    if text == original:
+        return Keep()
+    parts["instructions"] = slices.quote(text)
+    return Replace(slices.join({**envelope, "result": slices.join(parts)}))
+
+
+def _replay(plan: plans.Replay, envelope: Members, settings: Settings) -> OnResponse:
+    """A list nobody waits for any more becomes the six; the client's id is the one it has."""
+    call = rpc.Rpc(envelope.get("id", b"null"), "tools/list", {}, {}, plan.revision)
+    return Replace(list_answer(call, listed_tools(settings, None)))
+
+
+def _single(body: bytes) -> bytes:
+    """The one message of a body; servers of 2025-03-26 may wrap it in an array."""
+    if body.lstrip()[:1] != b"[":
+        return body
+    try:
+        elements = slices.items(body)
+    except ValueError:
+        return body
+    return elements[0] if len(elements) == 1 else body
+
+
+def _member(result: bytes, name: str) -> bytes | None:
+    try:
+        return slices.members(result).get(name)
+    except ValueError:
+        return None

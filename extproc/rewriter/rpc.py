@@ -1,0 +1,97 @@
+"""JSON-RPC requests as raw members, and the answers made for them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+
+from extproc.exchange.messages import Reply
+from extproc.mcp import revisions, slices
+from extproc.mcp.slices import Members
+
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+_SAFE_INTEGER = re.compile(rb"[1-9][0-9]{0,14}\Z")
+
+
+@dataclass(frozen=True)
+class Rpc:
+    """One request.  ``id`` is the raw token and is echoed as it is (JSON-RPC 2.0, section 4)."""
+
+    id: bytes
+    method: str
+    envelope: Members = field(repr=False)
+    params: Members = field(repr=False)
+    revision: str
+    session: str | None = field(repr=False, default=None)
+    param_headers: tuple[str, ...] = ()
+    """Names of the ``Mcp-Param-*`` headers that came with the request."""
+
+    @cached_property
+    def modern(self) -> bool:
+        return revisions.is_modern(self.revision)
+
+    @cached_property
+    def upstream_id(self) -> bytes:
+        """A plain positive integer that stands for ``id`` in requests a gateway may fan out.
+
+        Envoy's ``mcp_router`` answers an aggregated request with a string id by ``"id":0`` and an empty list,
+        and numbers past 53 bits do not survive every parser.
+        """
+        if _SAFE_INTEGER.match(self.id):
+            return self.id
+        digest = blake2b(self.id, digest_size=6).digest()
+        return str(1 << 48 | int.from_bytes(digest, "big")).encode()
+
+    def with_params(self, params: Members, *, method: str | None = None, id: bytes | None = None) -> bytes:
+        """The request with other params (and method, and id); every other member as it came."""
+        envelope = dict(self.envelope)
+        if method is not None:
+            envelope["method"] = slices.quote(method)
+        if id is not None:
+            envelope["id"] = id
+        envelope["params"] = slices.join(params)
+        return slices.join(envelope)
+
+
+def error_body(id: bytes, code: int, message: str) -> bytes:
+    error = slices.join({"code": str(code).encode(), "message": slices.quote(message)})
+    return slices.join({"jsonrpc": b'"2.0"', "id": id, "error": error})
+
+
+def result_body(id: bytes, result: Members) -> bytes:
+    return slices.join({"jsonrpc": b'"2.0"', "id": id, "result": slices.join(result)})
+
+
+def http_error(status: int, id: bytes, code: int, message: str) -> Reply:
+    return Reply(error_body(id, code, message), status)
+
+
+def error_reply(call: Rpc, code: int, message: str) -> Reply:
+    """A protocol error.  In modern revisions invalid params travel with HTTP 400, in legacy ones with 200."""
+    status = 400 if call.modern and code != INTERNAL_ERROR else 200
+    return Reply(error_body(call.id, code, message), status)
+
+
+def tool_result(
+    call: Rpc, text: str | bytes, *, error: bool = False, structured: bytes | None = None
+) -> bytes:
+    """A ``CallToolResult`` with one text block, in the shape of the request's revision."""
+    encoded = slices.quote(text) if isinstance(text, str) else slices.quote(text.decode())
+    result: Members = {"content": b'[{"type":"text","text":' + encoded + b"}]"}
+    if structured is not None and revisions.has_structured_content(call.revision):
+        result["structuredContent"] = structured
+    if error:
+        result["isError"] = b"true"
+    if call.modern:
+        result["resultType"] = b'"complete"'
+    return result_body(call.id, result)
+
+
+def tool_error(call: Rpc, text: str) -> bytes:
+    return tool_result(call, text, error=True)

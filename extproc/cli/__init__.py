@@ -84,13 +84,8 @@ def _run(arguments: list[str]) -> int:
     args, unknown = parser.parse_known_args(arguments)
     if unknown:
         known = [option for option in _options(subparsers, chosen) if option.startswith("--")]
-        raise UsageError(
-            *(
-                _unknown(argument, known)
-                for argument in unknown
-                if argument.startswith("-") or len(unknown) == 1
-            )
-        )
+        flags = [argument for argument in unknown if argument.startswith("-")]
+        raise UsageError(*(_unknown(argument, known) for argument in flags or unknown))
     assert module is not None
     return module.run(args)
 

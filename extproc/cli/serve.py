@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 
 from extproc.cli import FINE, PROBLEM, UsageError
-from extproc.config_sources import CONFIG_VARIABLE, Loaded, SettingsError, describe, leaves, load
+from extproc.config_checks import describe, leaves
+from extproc.config_sources import CONFIG_VARIABLE, Loaded, SettingsError, load
 
 _FLAG = "setting:"
 

@@ -204,15 +204,14 @@ class Driver:
         side = "request" if isinstance(message, Request) else "response"
         began = perf_counter()
         try:
-            async with asyncio.timeout(stream.deadline):
+            async with asyncio.timeout(stream.deadline) as bound:
                 decision = await self._processor.decide(message)
-        except TimeoutError as error:
-            return stream.fail(error, Outcome.LATE)
+            name = _DECISION_NAMES[type(decision)]
         except Exception as error:
-            return stream.fail(error, Outcome.FAILED)
+            return stream.fail(error, Outcome.LATE if bound.expired() else Outcome.FAILED)
         finally:
             self._seconds[side].observe(perf_counter() - began)
-        self._metrics.decisions.labels(side, _DECISION_NAMES[type(decision)]).inc()
+        self._metrics.decisions.labels(side, name).inc()
         match decision:
             case Forward(body=None, set=(), remove=(), plan=None):
                 pass

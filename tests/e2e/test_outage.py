@@ -1,4 +1,4 @@
-"""The processor dies under load: nothing leaks, requests fail as gateway errors, and all is well when it is back."""
+"""The processor dies under load: nothing leaks, the gateway reports errors, all is well when it is back."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ async def whole_conversation(client: Client, stack: Stack) -> None:
 @pytest.mark.parametrize("answers", ["json", "sse"])
 async def test_single_upstream(single: Stack, mode: str, version: str, answers: str) -> None:
     single.office.set(answers=answers)
-    async with official(single.url, mode) as client:
+    async with official(single.url, mode, token="someone") as client:
         assert client.protocol_version == version
         await whole_conversation(client, single)
 
@@ -81,6 +81,16 @@ async def test_search_is_the_very_first_call(single: Stack, mode: str) -> None:
     """Cold: nothing was listed before, and the answer is there on the same exchange."""
     async with official(single.url, mode, token=f"cold-{mode}") as client:
         await first_search(client, single.name("fixture_echo"))
+
+
+async def test_anonymous_modern_caller_can_search_and_is_told_why_calls_fail(single: Stack) -> None:
+    """Nothing tells two such callers apart, so nothing is kept between their requests."""
+    async with official(single.url, "2026-07-28") as client:
+        await client.list_tools()
+        await first_search(client, single.name("fixture_echo"))
+        refused = await client.call_tool("call_read_tool", {"name": "fixture_echo", "arguments": {}})
+    assert refused.is_error
+    assert "caller.anonymous" in text_of(refused)
 
 
 async def test_describe_is_the_very_first_call(single: Stack) -> None:

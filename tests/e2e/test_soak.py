@@ -1,4 +1,4 @@
-"""Fifty clients at once: no error, no wrong answer, no growing memory.  ``make soak`` runs it for a minute."""
+"""Fifty clients at once: no error, no wrong answer, no growing memory.  ``make soak`` takes a minute."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from extproc.exchange.messages import (
     Decide,
     Decision,
     Event,
+    Observe,
     Opening,
     Request,
     Response,
@@ -29,7 +30,14 @@ class Core:
     An exception of the decider fails the exchange as the server does and is kept in ``errors``.
     """
 
-    def __init__(self, decider: Decider, server: Server | None = None, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        decider: Decider,
+        server: Server | None = None,
+        limits: Limits | None = None,
+        observe: Callable[[Observe], None] = lambda head: None,
+    ) -> None:
+        self._observe = observe
         self._decider, self._server, self._limits = decider, server or Server(), limits or Limits()
         self.asked: list[Request | Response] = []
         self.warnings: list[Warn] = []
@@ -54,6 +62,8 @@ class Core:
                         queue[:0] = exchange.fail()
                     else:
                         queue[:0] = exchange.resume(decision)
+                case Observe():
+                    self._observe(command)
                 case Warn():
                     self.warnings.append(command)
                 case _:

@@ -148,7 +148,7 @@ Answer: TypeAlias = HeadersAnswer | BodyAnswer | TrailersAnswer | ImmediateAnswe
 
 
 def lift(command: core.Command) -> Iterator[Answer]:
-    """The message a driver sends for a command; ``Warn`` sends none.
+    """The message a driver sends for a command; ``Warn`` and ``Observe`` send none.
 
     Raises ``TypeError`` for ``Decide``, which a driver resolves before anything is sent.
     """
@@ -166,7 +166,7 @@ def lift(command: core.Command) -> Iterator[Answer]:
             yield ImmediateAnswer(status, headers, body)
         case core.Close():
             yield Closed()
-        case core.Warn():
+        case core.Warn() | core.Observe():
             return
         case core.Decide():
             raise TypeError("a decision has to be made before anything is sent")

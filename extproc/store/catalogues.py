@@ -18,6 +18,7 @@ from extproc.catalog.caller import CallerKey
 from extproc.catalog.model import Catalogue
 from extproc.settings import Settings
 from extproc.store.counters import Counters
+from extproc.store.parts import make
 from extproc.store.pool import Pool, Shared
 from extproc.store.remote import Record, Remote
 from extproc.store.views import Cold, View, Warm
@@ -72,6 +73,7 @@ class CatalogueStore:
         remote: Remote | None = None,
     ) -> None:
         self._catalog = settings.catalog
+        self._limits = settings.limits
         self._build_index = build_index
         self._clock = clock
         self._executor = executor
@@ -121,6 +123,10 @@ class CatalogueStore:
         if entry is None or self._pool.peek(entry.digest) is None:
             return True
         return entry.stale or not entry.complete or self._clock() >= entry.refresh_at
+
+    def knows(self, key: CallerKey | None) -> bool:
+        """Whether anything is held for the caller; counts as no use and in no counter."""
+        return key is not None and key in self._callers
 
     @property
     def callers(self) -> int:
@@ -300,9 +306,19 @@ class CatalogueStore:
 
     async def _build(self, catalogue: Catalogue) -> Shared:
         loop = asyncio.get_running_loop()
-        index = await loop.run_in_executor(self._executor, self._build_index, catalogue)
+        made = await loop.run_in_executor(
+            self._executor, make, catalogue, self._pool.roots(), self._build_index, self._limits.tools
+        )
+        if made.built is None:
+            self.counters.parts += 1
+            return self._pool.add(catalogue, made.index, made.root)
         self.counters.built += 1
-        return self._pool.add(catalogue, index)
+        if made.built.digest == catalogue.digest:
+            return self._pool.add(catalogue, made.index)
+        self.counters.parts += 1
+        assert made.built_index is not None
+        self._pool.add(self._pool.intern(made.built), made.built_index)
+        return self._pool.add(catalogue, made.index, made.root)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

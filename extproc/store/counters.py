@@ -15,7 +15,9 @@ class Counters:
     """Views that found a catalogue past its life and past ``catalog.max_stale``."""
     learned: int = 0
     built: int = 0
-    """Indexes built; ``learned - built`` were shared by digest."""
+    """Indexes built."""
+    parts: int = 0
+    """Catalogues served by a part of a larger index."""
     kept_complete: int = 0
     """Incomplete lists that were not allowed to replace a complete one."""
     shrunk: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from extproc.catalog.model import Catalogue, Tool
@@ -13,17 +14,24 @@ if TYPE_CHECKING:
 
 TOOL_OVERHEAD = 640
 """Bytes of one tool besides its texts: object, digest, dictionary slots."""
+MAX_ROOTS = 6
+"""Indexes tried for a part before a new one is built."""
 INDEX_BYTES_PER_TOOL = 2_500
 """Assumed for an index that does not state its own size as ``nbytes``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """One catalogue and its index, however many callers are shown it.  ``size`` in bytes, tools excluded."""
+    """One catalogue and its index, however many callers are shown it.
+
+    ``size`` in bytes, tools excluded.  ``root`` is the digest of the catalogue whose index this one is a
+    part of, None for an index of its own.
+    """
 
     catalogue: Catalogue
     index: ToolIndex
     size: int
+    root: bytes | None = None
 
 
 @dataclass(slots=True)
@@ -59,7 +67,15 @@ class Pool:
         shared = self._shared.get(digest)
         if shared is not None:
             self._shared.move_to_end(digest)
+            # A part keeps its whole in memory, so the whole must not be taken for unused and uncounted.
+            if shared.root is not None and shared.root in self._shared:
+                self._shared.move_to_end(shared.root)
         return shared
+
+    def roots(self) -> list[Shared]:
+        """Some indexes that are no part of another, most recently used first."""
+        found = (shared for shared in reversed(self._shared.values()) if shared.root is None)
+        return list(islice(found, MAX_ROOTS))
 
     def peek(self, digest: bytes) -> Shared | None:
         """Like :meth:`get` without counting as a use."""
@@ -73,11 +89,11 @@ class Pool:
         )
         return replace(catalogue, tools=tools)
 
-    def add(self, catalogue: Catalogue, index: ToolIndex) -> Shared:
+    def add(self, catalogue: Catalogue, index: ToolIndex, root: bytes | None = None) -> Shared:
         """Hold a catalogue; the returned value is good even when it is too large to be held."""
         size = getattr(index, "nbytes", None)
         own = (size if isinstance(size, int) else INDEX_BYTES_PER_TOOL * len(catalogue)) + 8 * len(catalogue)
-        shared = Shared(catalogue, index, own + 1_000)
+        shared = Shared(catalogue, index, own + 1_000, root)
         if catalogue.digest in self._shared:
             self._remove(catalogue.digest)
         self._shared[catalogue.digest] = shared

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from extproc.catalog.model import Catalogue
 from extproc.store import CatalogueStore, Cold, Warm
 
-from .conftest import Builder, Clock, catalogue
+from .conftest import Builder, Clock, catalogue, tool
 
 Make = Callable[..., CatalogueStore]
 A, B = b"a" * 16, b"b" * 16
@@ -67,7 +68,12 @@ async def test_one_build_for_many_waiters_and_off_the_loop(make: Make, builder: 
     release = threading.Event()
     on_loop = threading.get_ident()
     seen: list[int] = []
-    builder.hook = lambda: (seen.append(threading.get_ident()), release.wait(5))
+
+    def hook() -> None:
+        seen.append(threading.get_ident())
+        release.wait(5)
+
+    builder.hook = hook
     waiters = [asyncio.ensure_future(store.learn(bytes([n]) * 16, catalogue(["x"]))) for n in range(20)]
     await asyncio.sleep(0.01)
     waiters[0].cancel()
@@ -252,13 +258,16 @@ async def test_callers_are_bounded_by_number_least_recent_first(make: Make) -> N
 
 
 async def test_catalogues_are_bounded_by_bytes_least_recent_first(make: Make) -> None:
-    store = make(limits={"cache": 60_000})
-    many = [f"tool{n}" for n in range(12)]
-    await store.learn(A, catalogue([f"a{name}" for name in many]))
-    assert 0 < store.size <= 60_000
-    await store.learn(B, catalogue([f"b{name}" for name in many]))
+    one, two = (catalogue([f"{letter}tool{n}" for n in range(12)]) for letter in "ab")
+    roomy = make()
+    await roomy.learn(A, one)
+    room = int(roomy.size * 1.5)
+    store = make(limits={"cache": room})
+    await store.learn(A, one)
+    assert 0 < store.size == roomy.size
+    await store.learn(B, two)
     assert store.evicted_catalogues == 1
-    assert store.size <= 60_000
+    assert store.size <= room
     assert store.view(A) == Cold()
     assert store.stale(A)
     assert len(await names(store, B) or []) == 12
@@ -275,15 +284,65 @@ async def test_a_list_larger_than_the_bound_answers_once(make: Make) -> None:
 
 
 async def test_tools_stay_counted_while_another_list_holds_them(make: Make) -> None:
-    store = make(limits={"cache": 25_000})
-    await store.learn(A, catalogue(["x", "y"]))
-    await store.learn(B, catalogue(["y", "z"]))
-    size = store.size
-    await store.learn(A, catalogue([f"t{n}" for n in range(3)]))
-    assert size <= 25_000
-    assert store.size <= 25_000
-    view = store.view(B)
-    held = {
-        tool.digest for seen in (view, store.view(A)) if isinstance(seen, Warm) for tool in seen.catalogue
-    }
-    assert store.tools == len(held)
+    lists = [catalogue(names) for names in (["x", "y"], ["y", "z"], ["u", "v", "w"])]
+    roomy = make()
+    await roomy.learn(A, lists[0])
+    await roomy.learn(B, lists[1])
+    store = make(limits={"cache": roomy.size})
+    for key, wanted in zip((A, B, A), lists, strict=True):
+        await store.learn(key, wanted)
+        assert 0 < store.size <= roomy.size
+    views = [store.view(A), store.view(B)]
+    held = {tool.digest for seen in views if isinstance(seen, Warm) for tool in seen.catalogue}
+    assert store.evicted_catalogues > 0
+    assert 0 < store.tools == len(held)
+
+
+async def test_a_part_of_a_known_list_is_a_mask_over_its_index(make: Make, builder: Builder) -> None:
+    store = make()
+    everything = [f"files__tool_{n}" for n in range(20)]
+    whole = await store.learn(A, catalogue(everything))
+    part = await store.learn(B, catalogue(everything[3:9]))
+    assert len(builder.built) == 1
+    assert store.counters.parts == 1
+    found = {hit.tool.name for hit in part.index.search("files tool", 20)}
+    assert found == set(everything[3:9])
+    assert len(whole.index.search("files tool", 20)) == 20
+
+
+async def test_many_different_parts_share_a_joined_index(make: Make, builder: Builder) -> None:
+    store = make()
+    everything = [f"files__tool_{n}" for n in range(64)]
+    for n in range(100):
+        chosen = [name for place, name in enumerate(everything) if (place * 7 + n * 13) % 5 < 3]
+        key = bytes([n]) * 16
+        await store.learn(key, catalogue(chosen))
+        assert await names(store, key) == sorted(chosen)
+        view = store.view(key)
+        assert isinstance(view, Warm)
+        assert {hit.tool.name for hit in view.index.search("files tool", 100)} == set(chosen)
+    assert len(builder.built) <= 5
+    assert store.tools == 64
+
+
+async def test_lists_that_differ_about_a_tool_are_not_joined(make: Make, builder: Builder) -> None:
+    store = make()
+    same = [tool(f"t{n}") for n in range(6)]
+    await store.learn(A, Catalogue.of([*same, tool("x", "one thing"), tool("a")]))
+    other = await store.learn(B, Catalogue.of([*same, tool("x", "another thing"), tool("b")]))
+    described = other.catalogue.get("x")
+    assert described is not None
+    assert described.description == "another thing"
+    assert len(builder.built) == 2
+    assert [hit.tool.name for hit in other.index.search("another", 1)] == ["x"]
+    assert other.index.catalogue.get("a") is None
+
+
+async def test_a_whole_is_not_dropped_before_its_parts(make: Make) -> None:
+    store = make()
+    everything = [f"files__tool_{n}" for n in range(20)]
+    await store.learn(A, catalogue(everything))
+    await store.learn(B, catalogue(everything[:10]))
+    pool = store._pool
+    store.view(B)
+    assert [shared.root is None for shared in pool._shared.values()] == [False, True]

@@ -22,6 +22,7 @@ from extproc.exchange.messages import (
     Event,
     HeadersArrived,
     Keep,
+    Observe,
     Opening,
     Request,
     Response,
@@ -67,6 +68,9 @@ class Idle:
 
     async def decide(self, message: Request | Response) -> Decision:
         return Keep()
+
+    def observe(self, head: Observe) -> None:
+        pass
 
 
 def main() -> None:

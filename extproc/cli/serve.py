@@ -53,15 +53,17 @@ def run(args: argparse.Namespace) -> int:
 def serve(loaded: Loaded) -> int:
     """Run until SIGTERM or SIGINT; returns the exit code."""
     # Late: the other commands and --check need neither grpc nor an event loop.
+    from extproc.processor import Processor
     from extproc.server.address import AddressInUse
-    from extproc.server.app import App, build_processor, run_until_signalled
+    from extproc.server.app import App, run_until_signalled
     from extproc.server.service import TlsError
     from extproc.telemetry import Metrics, configure_logging, logger
 
     configure_logging(loaded.settings.telemetry)
     metrics = Metrics()
     try:
-        run_until_signalled(App(loaded, build_processor(loaded, metrics), metrics))
+        processor = Processor(loaded.settings, loaded.profiles, metrics)
+        run_until_signalled(App(loaded, processor, metrics))
     except (AddressInUse, TlsError) as error:
         logger.error(str(error))
         return PROBLEM

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from importlib import import_module
 from typing import Protocol
 
 from extproc.config_sources import Loaded
 from extproc.exchange.machine import Exchange
-from extproc.exchange.messages import Decision, Keep, Observe, PassThrough, Request, Response
 from extproc.server.address import AddressInUse, parse_address, parse_tcp
 from extproc.server.admin import Admin
 from extproc.server.driver import Driver, ExchangeFactory, Processor
@@ -56,33 +54,6 @@ def _stop(stop: asyncio.Event) -> None:
     if stop.is_set():
         os._exit(1)
     stop.set()
-
-
-def build_processor(loaded: Loaded, metrics: Metrics) -> ManagedProcessor:
-    """The product's processor, or one that passes everything where it is not part of the installation."""
-    try:
-        module = import_module("extproc.processor")
-    except ModuleNotFoundError:
-        logger.warning("no processor: everything passes")
-        return _PassEverything()
-    processor: ManagedProcessor = module.Processor(loaded.settings, loaded.profiles, metrics)
-    return processor
-
-
-class _PassEverything:
-    ready = True
-
-    async def start(self) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass
-
-    def observe(self, head: Observe) -> None:
-        pass
-
-    async def decide(self, message: Request | Response) -> Decision:
-        return PassThrough() if isinstance(message, Request) else Keep()
 
 
 class App:

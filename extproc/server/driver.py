@@ -142,6 +142,8 @@ class Driver:
                         case Warn():
                             self._warn(command)
                         case Observe():
+                            self._observe(stream, command)
+                        case Observe():
                             self._processor.observe(command)
                         case Close():
                             return
@@ -220,6 +222,13 @@ class Driver:
             case Reply():
                 stream.outcome = Outcome.REPLIED
         return stream.guard(stream.exchange.resume, decision)
+
+    def _observe(self, stream: _Stream, head: Observe) -> None:
+        try:
+            self._processor.observe(head)
+        except Exception as error:
+            # Nothing waits for it: the exchange itself is not disturbed.
+            stream.note(error, Outcome.FAILED)
 
     def _warn(self, warning: Warn) -> None:
         self._metrics.warnings.labels(warning.setting).inc()

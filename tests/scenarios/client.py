@@ -17,13 +17,21 @@ from tests.gateway.wire import HttpRequest, HttpResponse
 from .upstream import META, MODERN, members
 
 Value: TypeAlias = object
-"""A JSON value, or its bytes."""
+"""A JSON value in which bytes stand for themselves."""
 
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri", "tasks/get": "taskId"}
 
 
 def text_of(value: Value) -> bytes:
-    return value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()
+    match value:
+        case bytes():
+            return value
+        case dict():
+            return joined(value)
+        case list() | tuple():
+            return b"[" + b",".join(map(text_of, value)) + b"]"
+        case _:
+            return json.dumps(value, ensure_ascii=False).encode()
 
 
 def joined(parts: Mapping[str, Value]) -> bytes:

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from .client import joined
-from .tools import raw
+from .tools import TOOLS, raw, tool
 from .upstream import META
 from .world import Setup, legacy_only, modern_only
 
@@ -198,13 +198,14 @@ async def test_older_revisions_get_no_routing_headers(setup: Setup) -> None:
 
 @modern_only
 async def test_integers_and_booleans_have_their_own_text(setup: Setup) -> None:
-    schema = b"""{"type":"object","properties":{"deep":{"type":"object","properties":{
-      "flag":{"type":"boolean","x-mcp-header":"Flag"},"count":{"type":"integer","x-mcp-header":"Count"}}}}}"""
-    definition = b'{"name":"a__b","inputSchema":' + schema + b',"annotations":{"readOnlyHint":true}}'
-    world = setup.world(tools=[*raw(), definition])
+    inner = {"flag": {"type": "boolean", "x-mcp-header": "Flag"}}
+    inner["count"] = {"type": "integer", "x-mcp-header": "Count"}
+    schema = {"type": "object", "properties": {"deep": {"type": "object", "properties": inner}}}
+    definition = tool("a__b", "Do it", schema, annotations={"readOnlyHint": True})
+    world = setup.world(tools=raw((*TOOLS, definition)))
     client = await world.warm()
-    inner = {"name": "a__b", "arguments": {"deep": {"flag": False, "count": 9007199254740993}}}
-    reply = await client.call("call_read_tool", inner)
+    arguments = {"deep": {"flag": False, "count": 9007199254740993}}
+    reply = await client.call("call_read_tool", {"name": "a__b", "arguments": arguments})
     assert reply.status == 200
     request = reply.outcome.upstream
     assert request is not None

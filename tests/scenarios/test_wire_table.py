@@ -60,7 +60,8 @@ async def test_a_warm_search_and_describe_stay_here(setup: Setup) -> None:
     assert world.server.calls == []
     assert {"mail__send", "files__delete_file"} <= set(words(found.text))
     assert "Read a text file from disk" in described.text
-    assert "call_read_tool" in described.text
+    right = "call_destructive_tool" if setup.revision == "2024-11-05" else "call_read_tool"
+    assert json.loads(described.text)["tools"][0]["call"] == right
 
 
 @everywhere
@@ -69,7 +70,7 @@ async def test_a_cold_search_becomes_a_list(setup: Setup) -> None:
     client = await world.opened()
     found = await client.search("send an email")
     assert world.server.methods[-1] == "tools/list"
-    assert b"send an email" not in found.outcome.upstream.body if found.outcome.upstream else False
+    assert b"send an email" not in world.server.calls[-1].request.body
     assert "mail__send" in found.text
     assert not found.outcome.local
     again = await client.search("remove a file")

@@ -95,6 +95,7 @@ class Decider:
     asked: list[Request | Response] = field(default_factory=list)
     observed: list[int] = field(default_factory=list)
     cancelled: int = 0
+    dropped: asyncio.Event = field(default_factory=asyncio.Event)
     started: int = 0
     closed: int = 0
     _asking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
@@ -127,6 +128,7 @@ class Decider:
                 raise self.answer
         except asyncio.CancelledError:
             self.cancelled += 1
+            self.dropped.set()
             raise
         assert self.answer is not None
         return self.answer

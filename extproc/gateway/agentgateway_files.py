@@ -119,8 +119,8 @@ def _host(options: Options) -> str:
 def _attributes(jwt: Jwt) -> Noted:
     names: dict[str, Tree] = {name: f"jwt.{name}" for name in jwt.attributes}
     return note(
-        """The token is gone by now, so identity travels as attributes; without them every caller looks the
-        same to the processor. Set caller.attributes to the names on the left.""",
+        f"""The token is gone by now, so identity travels as attributes; without them every caller looks the
+        same to the processor. Its caller.attributes: [{", ".join(jwt.attributes)}].""",
         {
             **names,
             "token": note(

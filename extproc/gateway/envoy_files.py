@@ -134,14 +134,35 @@ def _routes(options: Options) -> list[Tree]:
         override = pieces.profile_override(profile)
         routes.append(_route(options, f"mcp-{profile}", path, typed_per_filter_config=override))
     everything = "/" if options.router == "router" else options.path
-    routes.append(_route(options, "mcp", everything, prefix=True))
+    if options.mode == "full-duplex":
+        routes.append(_route(options, "calls", everything, prefix=True, method="POST"))
+        routes.append(
+            _route(
+                options,
+                "mcp",
+                everything,
+                prefix=True,
+                typed_per_filter_config=note(
+                    """GET streams stay open for hours; streamed through the processor each would hold a gRPC
+                    stream. In this mode the processor lets go of them at once.""",
+                    pieces.per_route(overrides={"processing_mode": pieces.buffered_modes()}),
+                ),
+            )
+        )
+    else:
+        routes.append(_route(options, "mcp", everything, prefix=True))
     return routes
 
 
-def _route(options: Options, name: str, path: str, *, prefix: bool = False, **more: Tree) -> Tree:
+def _route(
+    options: Options, name: str, path: str, *, prefix: bool = False, method: str = "", **more: Tree
+) -> Tree:
     backend = options.backends[0]
     action: dict[str, Tree] = {"cluster": backend.name}
-    route: dict[str, Tree] = {"name": name, "match": {"prefix" if prefix else "path": path}, "route": action}
+    match: dict[str, Tree] = {"prefix" if prefix else "path": path}
+    if method:
+        match["headers"] = [{"name": ":method", "string_match": {"exact": method}}]
+    route: dict[str, Tree] = {"name": name, "match": match, "route": action}
     if options.router == "router":
         if not prefix:
             action["prefix_rewrite"] = backend.path

@@ -42,6 +42,10 @@ def processing_mode(options: Options) -> Tree:
                 "response_trailer_mode": "SEND",
             },
         )
+    return buffered_modes()
+
+
+def buffered_modes() -> Tree:
     return {
         "request_header_mode": note(
             "Sent: credentials are in the headers, and without them a body answer may not change headers.",
@@ -70,10 +74,9 @@ def ext_proc_filter(options: Options) -> Tree:
         ),
         "processing_mode": processing_mode(options),
     }
-    if options.mode == "buffered":
-        config["allow_mode_override"] = note(
-            "Lets the processor ask for the response bodies it needs. Leave allowed_override_modes out.", True
-        )
+    config["allow_mode_override"] = note(
+        "Lets the processor ask for the response bodies it needs. Leave allowed_override_modes out.", True
+    )
     config["message_timeout"] = note(
         f"""For each message. Envoy's own default is 200 ms, too short for a first large tool list; the
         processor gives up by itself after {seconds(Server().deadline)} (server.deadline), so it answers

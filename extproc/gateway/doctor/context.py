@@ -1,0 +1,77 @@
+"""What the operator told the doctor besides the files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from extproc.settings import Settings
+
+MIN_TIMEOUT = 1.0
+"""Seconds; learning a large tool list for the first time may take most of one."""
+MIN_BUFFER = 4 * 1024 * 1024
+"""Bytes; a list of 1,500 tools has about 2 MB, and servers accept uploads of 4 MiB."""
+MIN_ROUTE_TIMEOUT = 60.0
+DEFAULT_STREAMS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """``settings`` are the processor's, None when not given; ``catalogue_url`` stands for catalog.url."""
+
+    settings: Settings | None = None
+    catalogue_url: str = ""
+
+    @property
+    def min_timeout(self) -> float:
+        """Seconds that the gateway has to wait for an answer."""
+        return max(MIN_TIMEOUT, self.settings.server.deadline) if self.settings else MIN_TIMEOUT
+
+    @property
+    def caller_headers(self) -> tuple[str, ...]:
+        return self.settings.caller.headers if self.settings else ("authorization",)
+
+
+def seconds(text: object) -> float | None:
+    """A duration in protobuf's or Go's notation, in seconds; None when it is none."""
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        return float(text)
+    if not isinstance(text, str):
+        return None
+    units = {"ms": 0.001, "us": 0.000001, "h": 3600.0, "m": 60.0, "s": 1.0}
+    total, rest = 0.0, text.strip()
+    while rest:
+        number = ""
+        while rest and (rest[0].isdigit() or rest[0] == "."):
+            number, rest = number + rest[0], rest[1:]
+        unit = next((unit for unit in ("ms", "us", "h", "m", "s") if rest.startswith(unit)), None)
+        try:
+            if unit is None:
+                return None
+            total += float(number) * units[unit]
+        except ValueError:
+            return None
+        rest = rest[len(unit) :]
+    return total if text.strip() else None
+
+
+def size(value: object) -> int | None:
+    """A Kubernetes quantity or a plain number, in bytes."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        return None
+    units = {
+        "Ki": 1024,
+        "Mi": 1024**2,
+        "Gi": 1024**3,
+        "k": 1000,
+        "K": 1000,
+        "M": 1000**2,
+        "G": 1000**3,
+        "": 1,
+    }
+    number = value.rstrip("KMGik")
+    try:
+        return int(float(number) * units[value[len(number) :]])
+    except (ValueError, KeyError):
+        return None

@@ -1,0 +1,92 @@
+"""Checks of who reaches what: the unfiltered route, and where catalog.url leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from extproc.gateway.doctor.context import Context
+from extproc.gateway.doctor.envoy_view import Chain, Filter, Route, View
+from extproc.gateway.doctor.findings import Finding
+from extproc.gateway.doctor.located import At
+
+
+def is_off(route: Route, ours: Filter) -> bool:
+    return route.override(ours.name)["disabled"].truth
+
+
+def working_routes(chain: Chain, ours: Filter) -> list[Route]:
+    """Routes on which the filter works."""
+    return [route for route in chain.routes if not is_off(route, ours)]
+
+
+def mcp_backends(chain: Chain) -> Iterator[At]:
+    """Servers of Envoy's MCP router, if the chain has one."""
+    router = chain.first("mcp_router")
+    if router:
+        yield from router.config["servers"].items()
+
+
+def check_reach(view: View, filtered: list[Chain], context: Context) -> Iterator[Finding]:
+    """``filtered`` are the chains that have the filter."""
+    yield from _raw_listeners(view, filtered)
+    yield from _catalogue(view, context)
+
+
+def _raw_listeners(view: View, filtered: list[Chain]) -> Iterator[Finding]:
+    served: set[str] = set()
+    for chain in filtered:
+        ours = chain.first("ext_proc")
+        if ours:
+            served |= {route.cluster for route in working_routes(chain, ours) if route.cluster}
+            served |= {each.at("mcp_cluster", "cluster").text for each in mcp_backends(chain)}
+    for chain in view.chains:
+        if chain in filtered or not chain.public or chain.listener is None:
+            continue
+        clusters = {route.cluster for route in chain.routes}
+        clusters |= {each.at("mcp_cluster", "cluster").text for each in mcp_backends(chain)}
+        both = sorted(served & clusters)
+        if both:
+            yield Finding(
+                "raw-route-open",
+                chain.listener["address"],
+                f"listener {chain.listener['name'].text} leads to {', '.join(both)} without the filter",
+                "address: 127.0.0.1 for this listener",
+            )
+
+
+def _catalogue(view: View, context: Context) -> Iterator[Finding]:
+    url = context.catalogue_url
+    if not url:
+        return
+    parts = urlsplit(url)
+    try:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return
+    path = parts.path or "/"
+    chains = [chain for chain in view.chains if port in chain.ports]
+    if not chains:
+        if parts.hostname in ("127.0.0.1", "localhost", "::1") and view.complete and view.chains:
+            at = view.chains[0].at
+            yield Finding(
+                "catalogue-nowhere", at, f"no listener has port {port}", f"catalog.url with {_ports(view)}"
+            )
+        return
+    for chain in chains:
+        route = next((each for each in chain.routes if each.matches(path)), None)
+        ours = chain.first("ext_proc")
+        if route is None:
+            yield Finding("catalogue-nowhere", chain.at, f"no route takes {path}", f"match: {{path: {path}}}")
+        elif ours and not is_off(route, ours):
+            yield Finding(
+                "catalogue-loop",
+                route.at,
+                f"{path} takes {route.shown}, where the filter works",
+                f"a route with match: {{path: {path}}} before it that switches the filter off",
+            )
+
+
+def _ports(view: View) -> str:
+    ports = sorted({port for chain in view.chains for port in chain.ports})
+    return "port " + " or ".join(map(str, ports)) if ports else "a port of this gateway"

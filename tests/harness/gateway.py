@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import yaml
 
-from tests.harness.processes import ROOT, Process, free_ports
+from tests.harness.processes import ROOT, Process, free_ports, listening
 
 PROCESSOR_CLUSTER = "toolsearch"
 
@@ -40,21 +40,33 @@ class Envoy(Gateway):
     """Envoy with one of the files in ``envoy/``: only addresses and ports are replaced.
 
     ``upstreams`` maps cluster names to the ports of running servers.  A cluster that is not named there keeps
-    what the file says.  Raises ValueError for a name that the file does not have.
+    what the file says.  ``own_port`` keeps the listener's port of the file where that is free.
+    Raises ValueError for a name that the file does not have.
     """
 
-    def __init__(self, file: Path, upstreams: Mapping[str, int], processor_port: int, log_dir: Path) -> None:
+    def __init__(
+        self,
+        file: Path,
+        upstreams: Mapping[str, int],
+        processor_port: int,
+        log_dir: Path,
+        *,
+        own_port: bool = False,
+    ) -> None:
         config = yaml.safe_load(file.read_text("utf-8"))
         listeners = config["static_resources"]["listeners"]
         ports = free_ports(len(listeners) + 1)
         self.ports: dict[str, int] = {}
         """Listener name to port."""
         for listener, port in zip(listeners, ports[1:], strict=True):
-            listener["address"]["socket_address"].update(address="127.0.0.1", port_value=port)
-            self.ports[listener["name"]] = port
+            address = listener["address"]["socket_address"]
+            if not own_port or listening(address["port_value"]):
+                address["port_value"] = port
+            address["address"] = "127.0.0.1"
+            self.ports[listener["name"]] = address["port_value"]
         self.admin_port = ports[0]
         config["admin"] = {"address": {"socket_address": {"address": "127.0.0.1", "port_value": ports[0]}}}
-        self.port = ports[1]
+        self.port = next(iter(self.ports.values()))
         wanted = {**upstreams, PROCESSOR_CLUSTER: processor_port}
         for cluster in config["static_resources"]["clusters"]:
             if (target := wanted.pop(cluster["name"], None)) is not None:
@@ -116,8 +128,6 @@ class Agentgateway(Gateway):
         self.process = Process("agentgateway", [binary, "-f", str(self.file)], log_dir=log_dir)
 
     def start(self) -> None:
-        from tests.harness.processes import listening
-
         self.file.write_text(yaml.safe_dump(self.config, sort_keys=False), "utf-8")
         self.process.start()
         self.process.wait_ready(lambda: listening(self.port))

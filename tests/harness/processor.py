@@ -19,15 +19,24 @@ class Processor:
     def __init__(self, log_dir: Path, *, name: str = "processor", **settings: dict[str, Any]) -> None:
         self.port, self.admin_port = free_ports(2)
         self.config = log_dir / f"{name}.yaml"
-        self.config.write_text(json.dumps(settings), "utf-8")
+        self.settings: dict[str, dict[str, Any]] = dict(settings)
         command = [sys.executable, "-m", "extproc", "serve", "--config", str(self.config)]
         command += ["--listen", f"127.0.0.1:{self.port}", "--admin", f"127.0.0.1:{self.admin_port}"]
         env = {key: value for key, value in os.environ.items() if not key.startswith("TOOLSEARCH_")}
         self.process = Process(name, command, log_dir=log_dir, env=env)
 
+    def configure(self, section: str, **values: Any) -> None:
+        """Change settings; they hold from the next start."""
+        self.settings[section] = {**self.settings.get(section, {}), **values}
+
     def start(self) -> None:
-        self.process.start()
+        self.launch()
         self.process.wait_ready(self.ready)
+
+    def launch(self) -> None:
+        """Start without waiting."""
+        self.config.write_text(json.dumps(self.settings), "utf-8")
+        self.process.start()
 
     def ready(self) -> bool:
         try:

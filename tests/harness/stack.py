@@ -40,54 +40,81 @@ class Stack:
 
 
 @contextlib.contextmanager
-def single_upstream(log_dir: Path, file: Path = SINGLE_UPSTREAM, **settings: Any) -> Iterator[Stack]:
-    """The fixture server alone behind the plain router: both eras."""
-    with contextlib.ExitStack() as stack:
-        (port,) = free_ports(1)
-        office = servers.fixture(port, log_dir)
-        processor = Processor(log_dir, **settings)
-        for process in (office.process, processor.process):
-            stack.callback(process.stop)
-            process.start()
-        envoy = Envoy(file, {"office": port}, processor.port, log_dir)
-        stack.callback(envoy.stop)
-        envoy.start()
-        office.process.wait_ready(office.ready)
-        processor.process.wait_ready(processor.ready)
-        yield Stack(envoy, processor, office, [office])
+def single_upstream(
+    log_dir: Path, file: Path = SINGLE_UPSTREAM, *, catalogue_route: bool = False, **settings: Any
+) -> Iterator[Stack]:
+    """The fixture server alone behind the plain router: both eras.
+
+    ``catalogue_route`` gives the processor the raw route to fetch catalogues from.
+    """
+    (port,) = free_ports(1)
+    office = servers.fixture(port, log_dir)
+    processor = Processor(log_dir, **settings)
+    gateway = Envoy(file, {"office": port}, processor.port, log_dir)
+    stack = Stack(gateway, processor, office, [office])
+    with _running(stack, catalogue_route=catalogue_route):
+        yield stack
 
 
 @contextlib.contextmanager
-def mcp_router(log_dir: Path, gateway: str = "envoy", **settings: Any) -> Iterator[Stack]:
-    """Six servers behind a gateway that joins them.  ``gateway``: ``envoy`` or ``agentgateway``."""
-    with contextlib.ExitStack() as stack:
-        ports = free_ports(3)
-        office = servers.fixture(ports[0], log_dir)
-        work = log_dir / "work"
-        proxied = servers.proxied(ports[2], log_dir, servers.stdio_commands(work), work)
-        upstreams = [servers.everything(ports[1], log_dir), *proxied, office]
-        processor = Processor(log_dir, **settings)
-        for process in {id(each.process): each.process for each in upstreams}.values():
-            stack.callback(process.stop)
+def mcp_router(
+    log_dir: Path,
+    gateway: str = "envoy",
+    *,
+    catalogue_route: bool = False,
+    own_port: bool = False,
+    **settings: Any,
+) -> Iterator[Stack]:
+    """Six servers behind a gateway that joins them.  ``gateway``: ``envoy`` or ``agentgateway``.
+
+    ``own_port`` lets Envoy listen where its file says, if that port is free.
+    """
+    ports = free_ports(3)
+    office = servers.fixture(ports[0], log_dir)
+    work = log_dir / "work"
+    proxied = servers.proxied(ports[2], log_dir, servers.stdio_commands(work), work)
+    upstreams = [servers.everything(ports[1], log_dir), *proxied]
+    processor = Processor(log_dir, **settings)
+    named = {**{each.name: each for each in upstreams}, "office": office}
+    attached = attach(gateway, named, processor, log_dir, own_port=own_port)
+    separator = "_" if gateway == "agentgateway" else "__"
+    stack = Stack(attached, processor, office, [*upstreams, office], separator)
+    with _running(stack, catalogue_route=catalogue_route):
+        yield stack
+
+
+@contextlib.contextmanager
+def _running(stack: Stack, *, catalogue_route: bool) -> Iterator[None]:
+    """Start everything at once, wait for each, and end all of it whatever happens."""
+    if catalogue_route:
+        stack.processor.configure("catalog", url=stack.raw_url)
+    with contextlib.ExitStack() as ends:
+        for process in {id(each.process): each.process for each in stack.servers}.values():
+            ends.callback(process.stop)
             process.start()
-        stack.callback(processor.stop)
-        processor.process.start()
-        named = {**{each.name: each for each in upstreams[:-1]}, "office": office}
-        attached = attach(gateway, named, processor, log_dir)
-        stack.callback(attached.stop)
-        for each in upstreams:
+        ends.callback(stack.processor.stop)
+        stack.processor.launch()
+        for each in stack.servers:
             each.process.wait_ready(each.ready)
-        processor.process.wait_ready(processor.ready)
-        attached.start()
-        separator = "_" if gateway == "agentgateway" else "__"
-        yield Stack(attached, processor, office, upstreams, separator)
+        stack.processor.process.wait_ready(stack.processor.ready)
+        ends.callback(stack.gateway.stop)
+        stack.gateway.start()
+        yield
 
 
-def attach(gateway: str, named: dict[str, servers.Server], processor: Processor, log_dir: Path) -> Gateway:
+def attach(
+    gateway: str,
+    named: dict[str, servers.Server],
+    processor: Processor,
+    log_dir: Path,
+    *,
+    own_port: bool = False,
+) -> Gateway:
     if gateway == "agentgateway":
         urls = {name: server.url for name, server in named.items()}
         return Agentgateway(urls, processor.port, log_dir)
-    return Envoy(MCP_ROUTER, {name: server.port for name, server in named.items()}, processor.port, log_dir)
+    ports = {name: server.port for name, server in named.items()}
+    return Envoy(MCP_ROUTER, ports, processor.port, log_dir, own_port=own_port)
 
 
 def gateways() -> list[str]:

@@ -1,0 +1,1 @@
+"""``python -m demo``: the filter at work on a real Envoy in front of real MCP servers."""

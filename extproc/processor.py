@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
 from cachetools import TTLCache
@@ -26,9 +27,10 @@ from extproc.exchange.messages import (
 from extproc.mcp import headers, slices
 from extproc.profiles import Profile, build_profile
 from extproc.rewriter import batch, plans, request, response, routes, rpc
-from extproc.rewriter.decisions import CallMany, Learned, NeedCatalogue, OnRequest
+from extproc.rewriter.decisions import CallMany, Heavy, Learned, NeedCatalogue, OnRequest, Outdated
 from extproc.settings import Settings
 from extproc.store import Cold, View, Warm
+from extproc.store.classes import Classes, Place
 from extproc.telemetry import Metrics, fields, logger, where
 from extproc.upstream import Call, CallError, CallResult, Failed, SessionLost, Unauthorized
 
@@ -48,6 +50,7 @@ class Processor:
         self._secret = settings.caller.key.get_secret_value().encode()[:64] or secrets.token_bytes(32)
         self._executor = ThreadPoolExecutor(2, thread_name_prefix="toolsearch")
         self._profiles: dict[str, Profile] = {}
+        self._classes = Classes(settings.catalog.ttl)
         self._pending: TTLCache[_Pending, plans.Plan] = TTLCache(10_000, _REPLAY_SECONDS)
         self._batches: dict[tuple[bytes | None, bytes], asyncio.Task[object]] = {}
         self.ready = False
@@ -102,23 +105,35 @@ class Processor:
         view = profile.store.view(caller.key)
         if isinstance(view, Cold) and profile.store.shares:
             view = await profile.store.recall(caller.key)
-        known = request.Known(caller, view, profile.settings, route=profile.refresher.available)
+        place = caller.place
+        known = request.Known(
+            caller,
+            view,
+            profile.settings,
+            route=profile.refresher.available,
+            agreed=lambda name: self._classes.tool(place, name, time.monotonic()),
+            checker=profile.checker,
+            tally=self._unchecked,
+        )
         decision = await self._run(len(message.body), request.decide, route, known)
         if isinstance(decision, NeedCatalogue):
             obtained = await profile.refresher.obtain(caller)
             if isinstance(obtained, Unauthorized):
                 return Reply(obtained.body, obtained.status, obtained.headers)
             found: View = obtained if isinstance(obtained, Warm) else view
-            known = request.Known(caller, found, profile.settings, route=True, fetched=True)
+            known = replace(known, view=found, fetched=True)
             decision = await self._run(len(message.body), request.decide, route, known)
+        if isinstance(decision, Heavy):
+            known = replace(known, aside=True)
+            decision = await self._run(OFF_LOOP + 1, request.decide, route, known)
         return await self._carry_out(decision, profile, caller)
 
     async def _carry_out(self, decision: OnRequest, profile: Profile, caller: CallerContext) -> Decision:
         match decision:
             case CallMany():
                 return await self._call_many(decision, profile, caller)
-            case NeedCatalogue():
-                raise AssertionError("asked for a catalogue twice")
+            case NeedCatalogue() | Heavy():
+                raise AssertionError("asked twice for the same")
             case PassThrough():
                 return decision
             case Reply():
@@ -129,7 +144,7 @@ class Processor:
                 self._metrics.cold_searches.inc()
             if caller.session is not None:
                 self._pending[caller.session, decision.plan.rpc.upstream_id] = decision.plan
-        elif decision.plan is None:
+        elif decision.plan is None or isinstance(decision.plan, plans.Watch):
             profile.refresher.used(caller)
         return decision
 
@@ -168,9 +183,15 @@ class Processor:
                 self._pending.pop((listing.caller.session or "", listing.rpc.upstream_id), None)
                 catalogue = await self._run(len(message.body), page.catalogue)
                 warm = await profile.store.learn(plan.caller.key, catalogue, page.ttl)
+                if plan.caller.key is None:
+                    self._classes.learn(plan.caller.place, catalogue, time.monotonic())
                 if not catalogue.complete:
                     profile.refresher.complete(plan.caller)
                 return response.finish(decision, warm, profile.settings)
+            case Outdated(body):
+                profile.store.mark_stale(plan.caller.key)
+                profile.refresher.used(plan.caller)
+                return Replace(body)
             case Keep() | Replace():
                 if isinstance(plan, plans.Guide):
                     profile.refresher.warm_up(self._opened(plan, message, profile))
@@ -191,7 +212,7 @@ class Processor:
         key = caller.key
         if key is None and session is not None:
             key = caller_key(profile.settings.caller, self._secret, caller.profile, (), {}, session)
-        return CallerContext(key, session, plan.rpc.revision, caller.headers, caller.profile)
+        return replace(caller, key=key, session=session, revision=plan.rpc.revision)
 
     # Shared ------------------------------------------------------------------------------------------------
 
@@ -205,13 +226,24 @@ class Processor:
         )
         wanted = profile.passed_headers
         passed = tuple(header for header in message.headers if header[0] in wanted)
-        return CallerContext(key, session, revision, passed, opening.profile)
+        return CallerContext(key, session, revision, passed, opening.profile, _place(message))
+
+    def _unchecked(self, reason: str) -> None:
+        self._metrics.warnings.labels(f"calls.validate_arguments:{reason}").inc()
 
     async def _run(self, size: int, work: Callable[..., _T], *arguments: object) -> _T:
         """Small work at once, large work in a thread."""
         if size <= OFF_LOOP:
             return work(*arguments)
         return await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
+
+
+def _place(message: Request) -> Place:
+    return (
+        message.opening.profile,
+        headers.get(message.headers, ":authority") or "",
+        headers.get(message.headers, ":path") or "",
+    )
 
 
 def _entry(name: str, outcome: CallResult | CallError | Failed) -> batch.Entry:

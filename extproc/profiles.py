@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from extproc import embedders
 from extproc.catalog.model import Catalogue
+from extproc.schema.check import Checker
 from extproc.search import ToolIndex
 from extproc.search.embedder import Embedder, EmbedderError
 from extproc.search.engine import Engine
@@ -24,6 +25,7 @@ class Profile:
     store: CatalogueStore
     client: UpstreamClient
     refresher: Refresher
+    checker: Checker
     passed_headers: frozenset[str] = field(repr=False)
 
     async def aclose(self) -> None:
@@ -51,8 +53,9 @@ async def build_profile(
     store = CatalogueStore(settings, build, clock, executor)
     client = UpstreamClient(settings, executor, clock)
     refresher = Refresher(store, client, settings, clock)
+    checker = Checker(settings.limits.schema_depth, settings.limits.schema_nodes)
     names = (*settings.caller.headers, *settings.catalog.headers)
-    return Profile(settings, store, client, refresher, frozenset(name.lower() for name in names))
+    return Profile(settings, store, client, refresher, checker, frozenset(name.lower() for name in names))
 
 
 def _embedder(settings: Settings, metrics: Metrics) -> Embedder | None:

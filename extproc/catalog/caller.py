@@ -27,6 +27,8 @@ class CallerContext:
     revision: str
     headers: Headers = field(default=(), repr=False)
     profile: str = ""
+    place: tuple[str, str, str] = ("", "", "")
+    """Profile, ``:authority`` and ``:path`` of the request."""
 
 
 def caller_key(

@@ -264,7 +264,10 @@ class Exchange:
     def _planned_response(
         self, plan: ResponsePlan, event: HeadersArrived, status: int, media_type: str, encoding: str | None
     ) -> list[Command]:
-        if event.end_of_stream or not plan.reads(status, media_type) or self._would_withhold(media_type):
+        if (body := plan.instead(status)) is not None:
+            return self._immediate(200, (_JSON,), body)
+        held = plan.live and self._reading_mode is BodyMode.BUFFERED
+        if event.end_of_stream or held or not plan.reads(status, media_type):
             return self._pass_response()
         codings = coding.codings(encoding)
         decoder = coding.decoder(codings, self._limits.response_body)
@@ -295,14 +298,6 @@ class Exchange:
         if self._reading_mode is not BodyMode.BUFFERED:
             remove = (*remove, "content-length")
         return [AnswerHeaders(Side.RESPONSE, (), remove, override)]
-
-    def _would_withhold(self, media_type: str) -> bool:
-        """A stream that answers a GET may never end: buffered, nothing of it would ever arrive."""
-        return (
-            self._reading_mode is BodyMode.BUFFERED
-            and media_type == "text/event-stream"
-            and not self._collected
-        )
 
     def _pass_response(self) -> list[Command]:
         answer = AnswerHeaders(Side.RESPONSE)

@@ -185,6 +185,17 @@ Command: TypeAlias = (
 class ResponsePlan(Protocol):
     """What a forwarded request wants from its response; the exchange asks, the rewriter knows."""
 
+    @property
+    def live(self) -> bool:
+        """Whether the response must flow while it is read: then it is not read where it would be buffered."""
+
+    @property
+    def gives_up(self) -> int | None:
+        """Bytes of a JSON body after which it is let go unread; None reads up to the limit or fails."""
+
+    def instead(self, status: int) -> bytes | None:
+        """A JSON answer, status 200, in place of a response with this status; None lets it come."""
+
     def reads(self, status: int, media_type: str) -> bool:
         """Whether the body of a response with this head is to be read."""
 

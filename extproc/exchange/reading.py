@@ -40,6 +40,7 @@ class Reading:
         self._frame: Frame | None = None
         self._ended = False
         self._settled = False
+        self._let_go = False
         self.broken = ""
         """Why the answer could not be read; empty while all is well."""
 
@@ -58,9 +59,15 @@ class Reading:
                 self._frames.append(parse_frame(rest))
             if not end and self._splitter.overflown:
                 self.fail("an event is larger than limits.response_body")
+        elif self._let_go:
+            self._out.append(data)
         elif not self._settled:
             self._body += data
-            if len(self._body) > self._limit:
+            if self._plan.gives_up is not None and len(self._body) > self._plan.gives_up:
+                self._let_go = self._settled = True
+                self._out.append(bytes(self._body))
+                self._body.clear()
+            elif len(self._body) > self._limit:
                 self.fail("the answer is larger than limits.response_body")
         self._ended = end or self._is_whole()
 

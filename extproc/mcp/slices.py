@@ -53,6 +53,16 @@ def members(text: bytes) -> Members:
     return found
 
 
+def members_or_none(text: bytes | None) -> Members | None:
+    """The members of ``text``, or None when it is no object that can be read."""
+    if text is None or not is_object(text):
+        return None
+    try:
+        return members(text)
+    except ValueError:
+        return None
+
+
 def items(text: bytes) -> list[bytes]:
     """The raw elements of the JSON array ``text``.  Raises :class:`NotAnObject` or :class:`TooDeep`."""
     try:

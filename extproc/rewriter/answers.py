@@ -8,7 +8,7 @@ from extproc.catalog.model import Catalogue, Tool
 from extproc.mcp import slices
 from extproc.mcp.slices import Members
 from extproc.rewriter.arguments import DescribeArguments, SearchArguments
-from extproc.rewriter.meta_tools import CALL_FOR, NAMES
+from extproc.rewriter.meta_tools import CALL_FOR, CLASS_OF, NAMES, Meta
 from extproc.rewriter.suggest import suggest
 from extproc.search import Hit, ToolIndex
 from extproc.search.present import one_line, slim_schema
@@ -170,3 +170,50 @@ def wrong_class(tool: Tool, used: str) -> str:
         tool.tool_class, "destructive or not classified by its server"
     )
     return f"{tool.name!r} is {kind}: use {right}, not {used}."
+
+
+def call_problem(meta: Meta, tool: Tool, *, task: bool) -> str:
+    """Why this call must not be made; empty when it may."""
+    if tool.tool_class is not CLASS_OF[meta]:
+        return wrong_class(tool, meta)
+    if task and tool.task_support == "forbidden":
+        return f"{tool.name!r} cannot run as a task: call it without task execution."
+    return ""
+
+
+def invalid_arguments(tool: Tool, problems: Sequence[str], note: str) -> str:
+    """What is wrong with the arguments, then the schema."""
+    lines = [
+        f"The arguments do not fit {tool.name!r}, so it was not called:",
+        *(f"- {text}" for text in problems),
+    ]
+    if note:
+        lines.append(f"({note}.)")
+    return "\n".join([*lines, _schema_line(tool)])
+
+
+def refused_arguments(tool: Tool) -> str:
+    """Added to what a server says about arguments it does not take."""
+    return _schema_line(tool)
+
+
+def gone(tool: Tool) -> str:
+    """Added when a server no longer knows a tool that was just listed."""
+    return f"{tool.name!r} is gone from its server; the tool list is being read again. Use search_tools."
+
+
+def no_result(tool: Tool, status: int) -> str:
+    """Stands in for the answer to a call that changes things and got none."""
+    repeat = (
+        "The server marks the tool idempotent, so making the same call again is safe."
+        if tool.annotations.idempotent
+        else "The server does not mark the tool idempotent: find out with a read tool before calling again."
+    )
+    return f"{tool.name!r} got no result (HTTP {status}). It may or may not have run. {repeat}"
+
+
+def _schema_line(tool: Tool) -> str:
+    schema = slim_schema(tool.input_schema)
+    if len(schema) > _MAX_SCHEMA:
+        return "Its inputSchema is long: see describe_tool."
+    return f"Its inputSchema: {schema.decode()}"

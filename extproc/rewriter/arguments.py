@@ -38,12 +38,23 @@ class DescribeArguments:
 
 
 @dataclass(frozen=True, slots=True)
-class CallArguments:
-    """``arguments`` is the raw object to forward.  ``note`` says how it was found when not where it belongs."""
+class Reading:
+    """``arguments`` is the raw object to forward; ``note`` says where it was found if not where it belongs."""
 
-    name: str
     arguments: bytes
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallArguments:
+    """``readings`` is what may be meant by the arguments, likeliest first; the tool's schema decides."""
+
+    name: str
+    readings: tuple[Reading, ...]
+
+    @property
+    def arguments(self) -> bytes:
+        return self.readings[0].arguments
 
 
 Parsed: TypeAlias = SearchArguments | DescribeArguments | CallArguments | Problem
@@ -142,42 +153,42 @@ def many(raw: bytes, most: int) -> tuple[CallArguments, ...] | Problem:
 def _inner(name: str, rest: Members, meta: str) -> CallArguments | Problem:
     if "arguments" in rest:
         return _from_arguments(name, rest, meta)
-    misnamed = [word for word in _MISNAMED if word in rest and _as_object(rest[word]) is not None]
-    if len(misnamed) == 1 and len(rest) == 1:
-        return CallArguments(name, _as_object(rest[misnamed[0]]) or _EMPTY, f"taken from {misnamed[0]!r}")
-    if rest:
-        # Arguments beside the name: the wrapper has no other members, so these can only be meant for the tool.
-        return CallArguments(name, slices.join(rest), "taken from beside 'name'")
-    return CallArguments(name, _EMPTY)
+    if not rest:
+        return CallArguments(name, (Reading(_EMPTY),))
+    # Members beside the name: the wrapper has no others, so they can only be meant for the tool.
+    beside = Reading(slices.join(rest), "arguments were taken from beside name")
+    if len(rest) == 1:
+        word, value = next(iter(rest.items()))
+        inner = _as_object(value) if word in _MISNAMED else None
+        if inner is not None:
+            return CallArguments(name, (Reading(inner, f"arguments were taken from {word}"), beside))
+    return CallArguments(name, (beside,))
 
 
 def _from_arguments(name: str, rest: Members, meta: str) -> CallArguments | Problem:
     raw = rest["arguments"]
-    if raw == b"null":
-        return CallArguments(name, _EMPTY)
-    inner = _as_object(raw)
+    inner = _EMPTY if raw == b"null" else _as_object(raw)
     if inner is None:
         return Problem(f"{meta}: arguments must be an object, {_kind(raw)} given")
-    if len(rest) > 1:
-        extra = ", ".join(sorted(key for key in rest if key != "arguments"))
-        if inner == _EMPTY:
-            others = {key: value for key, value in rest.items() if key != "arguments"}
-            return CallArguments(name, slices.join(others), "taken from beside 'name'")
+    others = {key: value for key, value in rest.items() if key != "arguments"}
+    if others and slices.members_or_none(inner) == {}:
+        return CallArguments(name, (Reading(slices.join(others), "arguments were taken from beside name"),))
+    if others:
+        extra = ", ".join(sorted(others))[:200]
         return Problem(f"{meta}: put every argument inside arguments; these stand beside it: {extra}")
-    unwrapped = _unwrap(name, inner)
-    if unwrapped is not None:
-        return CallArguments(name, unwrapped, "taken from a repeated wrapper")
-    return CallArguments(name, inner)
+    nested = _unwrap(name, inner)
+    if nested is not None:
+        return CallArguments(
+            name, (Reading(nested, "arguments were taken from a repeated wrapper"), Reading(inner))
+        )
+    return CallArguments(name, (Reading(inner),))
 
 
 def _unwrap(name: str, inner: bytes) -> bytes | None:
     """The innermost arguments of ``{"name": same, "arguments": {...}}`` put where arguments belong."""
     if b'"arguments"' not in inner:
         return None
-    try:
-        nested = slices.members(inner)
-    except ValueError:
-        return None
+    nested = slices.members_or_none(inner) or {}
     if set(nested) == {"name", "arguments"} and slices.string(nested["name"]) == name:
         return _as_object(nested["arguments"])
     return None

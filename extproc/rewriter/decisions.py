@@ -26,6 +26,11 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True)
+class Heavy:
+    """The arguments take too long to check between two other requests: decide again in a thread."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReadCall:
     """One entry of ``call_read_tools``.  ``headers`` are the ``Mcp-Param-*`` it needs in modern revisions."""
 
@@ -42,5 +47,14 @@ class CallMany:
     calls: tuple[ReadCall, ...]
 
 
-OnRequest: TypeAlias = RequestDecision | NeedCatalogue | CallMany
-OnResponse: TypeAlias = ResponseDecision | Learned
+OnRequest: TypeAlias = RequestDecision | NeedCatalogue | CallMany | Heavy
+
+
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """The answer becomes ``body``, and shows that the caller's catalogue is out of date."""
+
+    body: bytes
+
+
+OnResponse: TypeAlias = ResponseDecision | Learned | Outdated

@@ -7,9 +7,14 @@ from typing import TypeAlias
 
 from extproc.catalog.caller import CallerContext
 from extproc.mcp import slices
+from extproc.catalog.model import Tool, ToolClass
 from extproc.rewriter import rpc
-from extproc.rewriter.arguments import DescribeArguments, SearchArguments
+from extproc.rewriter.answers import no_result
+from extproc.rewriter.arguments import CallArguments, DescribeArguments, SearchArguments
+from extproc.rewriter.meta_tools import Meta
 
+_LARGEST_ERROR = 256 * 1024
+"""Answers to calls above this are results, in bytes."""
 _READABLE = ("application/json", "text/event-stream", "")
 
 
@@ -24,8 +29,31 @@ def is_answer(data: bytes) -> bool:
     return "method" not in found and ("result" in found or "error" in found)
 
 
+class _Whole:
+    """Read whole, and never let through unread."""
+
+    @property
+    def live(self) -> bool:
+        return False
+
+    @property
+    def gives_up(self) -> int | None:
+        return None
+
+    def instead(self, status: int) -> bytes | None:
+        return None
+
+
+class _Live(_Whole):
+    """Flows while it is read."""
+
+    @property
+    def live(self) -> bool:
+        return True
+
+
 @dataclass(frozen=True)
-class Guide:
+class Guide(_Whole):
     """Put guidance in front of ``instructions``."""
 
     rpc: rpc.Rpc
@@ -42,7 +70,7 @@ class Guide:
 
 
 @dataclass(frozen=True)
-class _Listing:
+class _Listing(_Whole):
     rpc: rpc.Rpc
     caller: CallerContext
 
@@ -90,14 +118,50 @@ class Describe(_Listing):
 
 @dataclass(frozen=True)
 class AskAgain(_Listing):
-    """Learn the list, then ask for the same call once more."""
+    """Learn the list, check the call against it, then ask for it once more."""
+
+    meta: Meta
+    arguments: CallArguments
 
     def failure(self) -> bytes:
         return _list_failure(self.rpc)
 
 
 @dataclass(frozen=True)
-class Replay:
+class Watch(_Live):
+    """Look at how a rewritten call ends; everything before that flows."""
+
+    rpc: rpc.Rpc
+    caller: CallerContext
+    tool: Tool
+
+    @property
+    def gives_up(self) -> int | None:
+        return _LARGEST_ERROR
+
+    def instead(self, status: int) -> bytes | None:
+        """A call that changes things and got no result must not look like one that can simply be repeated."""
+        if status not in (502, 503, 504) or self.tool.tool_class is ToolClass.READ:
+            return None
+        return rpc.tool_error(self.rpc, no_result(self.tool, status))
+
+    def reads(self, status: int, media_type: str) -> bool:
+        if status == 200:
+            return media_type in _READABLE
+        return status in (400, 404) and media_type == "application/json"
+
+    def wants(self, data: bytes) -> bool:
+        """Only what may be an error: a long result is not even looked into."""
+        return (
+            len(data) <= _LARGEST_ERROR and (b'"error"' in data or b'"isError"' in data) and is_answer(data)
+        )
+
+    def failure(self) -> bytes:
+        return rpc.error_body(self.rpc.id, rpc.INTERNAL_ERROR, "The server's answer could not be read")
+
+
+@dataclass(frozen=True)
+class Replay(_Live):
     """A resumed stream: answers of earlier requests may be replayed on it."""
 
     revision: str
@@ -120,7 +184,7 @@ class Replay:
         return rpc.error_body(b"null", rpc.INTERNAL_ERROR, "A replayed answer could not be read")
 
 
-Plan: TypeAlias = Guide | List | Search | Describe | AskAgain | Replay
+Plan: TypeAlias = Guide | List | Search | Describe | AskAgain | Watch | Replay
 
 
 def _list_failure(call: rpc.Rpc) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from extproc.catalog.caller import CallerContext
@@ -10,18 +11,16 @@ from extproc.catalog.parse import is_hidden, is_pinned, matches
 from extproc.exchange.messages import Forward, Headers, PassThrough, Reply
 from extproc.mcp import headers, revisions, slices
 from extproc.rewriter import answers, arguments, plans, rpc
-from extproc.rewriter.arguments import CallArguments, DescribeArguments, Problem, SearchArguments
-from extproc.rewriter.decisions import CallMany, NeedCatalogue, OnRequest, ReadCall
+from extproc.rewriter.arguments import CallArguments, DescribeArguments, Problem, Reading, SearchArguments
+from extproc.rewriter.decisions import CallMany, Heavy, NeedCatalogue, OnRequest, ReadCall
 from extproc.rewriter.meta_tools import CLASS_OF, Meta, listed
 from extproc.rewriter.routes import CallsDirect, CallsMeta, Lists, Opens
+from extproc.schema import check
+from extproc.schema.check import Checker
 from extproc.settings import Settings
 from extproc.store.views import Cold, View, Warm
 
 LIST_TTL_MS = 300_000
-_UNREMEMBERED = (
-    "This gateway cannot remember a tool list for callers without a credential, so tools cannot be called here. "
-    "Ask its operator to set caller.anonymous: shared, or a catalogue route (catalog.url)."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +28,8 @@ class Known:
     """Everything beside the request itself that a decision may depend on.
 
     ``fetched`` is true when a side fetch was already tried for this request; ``route`` whether one can be.
+    ``agreed`` is what every list shown to nameless callers of this route says of a tool; it may vouch for the
+    class of a call and for nothing else.
     """
 
     caller: CallerContext
@@ -36,6 +37,12 @@ class Known:
     settings: Settings
     route: bool = False
     fetched: bool = False
+    agreed: Callable[[str], Tool | None] = lambda _: None
+    checker: Checker | None = None
+    aside: bool = False
+    """Whether this runs in a thread of its own and may take long."""
+    tally: Callable[[str], None] = lambda _: None
+    """Told the reason, a short code, whenever arguments could not be checked in full."""
 
 
 def decide(route: Opens | Lists | CallsMeta | CallsDirect, known: Known) -> OnRequest:
@@ -134,10 +141,12 @@ def _call_many(call: rpc.Rpc, raw: bytes, known: Known) -> OnRequest:
         case Cold():
             return NeedCatalogue()
         case Warm(catalogue):
-            return _read_calls(call, parsed, catalogue)
+            return _read_calls(call, parsed, catalogue, known)
 
 
-def _read_calls(call: rpc.Rpc, entries: tuple[CallArguments, ...], catalogue: Catalogue) -> OnRequest:
+def _read_calls(
+    call: rpc.Rpc, entries: tuple[CallArguments, ...], catalogue: Catalogue, known: Known
+) -> OnRequest:
     """All entries, or a refusal that names every one that is no read-only tool."""
     calls = []
     problems = []
@@ -148,7 +157,13 @@ def _read_calls(call: rpc.Rpc, entries: tuple[CallArguments, ...], catalogue: Ca
         elif tool.tool_class is not ToolClass.READ:
             problems.append(f"Call {number}: {answers.wrong_class(tool, Meta.CALL_READ_MANY)}")
         else:
-            calls.append(ReadCall(entry.name, entry.arguments, _made_headers(call, tool, entry.arguments)))
+            match _checked(entry, tool, known):
+                case Heavy():
+                    return Heavy()
+                case Problem(text):
+                    problems.append(f"Call {number}: {text}")
+                case Reading(raw):
+                    calls.append(ReadCall(entry.name, raw, _made_headers(call, tool, raw)))
     if problems:
         return Reply(rpc.tool_error(call, "No call was made. " + " ".join(problems)))
     return CallMany(call, tuple(calls))
@@ -164,25 +179,51 @@ def _call(call: rpc.Rpc, meta: Meta, parsed: CallArguments | Problem, known: Kno
                 return NeedCatalogue()
             if tool is None:
                 return Reply(rpc.tool_error(call, answers.unknown_tool(parsed.name, catalogue)))
-            return _call_known(call, meta, parsed, tool)
+            return _call_known(call, meta, parsed, tool, known)
         case Cold():
             if known.route and not known.fetched:
                 return NeedCatalogue()
+            agreed = known.agreed(parsed.name)
+            if agreed is not None and agreed.tool_class is CLASS_OF[meta]:
+                return _call_known(call, meta, parsed, agreed, known)
             if _is_retry(call):
                 # The first round was checked; the server holds its state under exactly this name.
-                return _rewritten(call, parsed, ())
-            if known.caller.key is None:
-                return Reply(rpc.tool_error(call, _UNREMEMBERED))
-            return _ask_list(call, plans.AskAgain(call, known.caller))
+                return _rewritten(call, parsed.name, parsed.arguments, (), None)
+            return _ask_list(call, plans.AskAgain(call, known.caller, meta, parsed))
 
 
-def _call_known(call: rpc.Rpc, meta: Meta, parsed: CallArguments, tool: Tool) -> OnRequest:
-    if tool.tool_class is not CLASS_OF[meta]:
-        return Reply(rpc.tool_error(call, answers.wrong_class(tool, meta)))
-    if "task" in call.params and tool.task_support == "forbidden":
-        text = f"{tool.name!r} cannot run as a task: call it without task execution"
-        return Reply(rpc.tool_error(call, text))
-    return _rewritten(call, parsed, _made_headers(call, tool, parsed.arguments))
+def _call_known(call: rpc.Rpc, meta: Meta, parsed: CallArguments, tool: Tool, known: Known) -> OnRequest:
+    if problem := answers.call_problem(meta, tool, task="task" in call.params):
+        return Reply(rpc.tool_error(call, problem))
+    match _checked(parsed, tool, known):
+        case Heavy():
+            return Heavy()
+        case Problem(text):
+            return Reply(rpc.tool_error(call, text))
+        case Reading(raw):
+            plan = plans.Watch(call, known.caller, tool) if known.settings.calls.watch_results else None
+            return _rewritten(call, tool.name, raw, _made_headers(call, tool, raw), plan)
+
+
+def _checked(parsed: CallArguments, tool: Tool, known: Known) -> Reading | Problem | Heavy:
+    """The first reading of the arguments that the tool's schema accepts, or what is wrong with the likeliest."""
+    if known.checker is None or not known.settings.calls.validate_arguments:
+        return parsed.readings[0]
+    refused: Problem | None = None
+    for reading in parsed.readings:
+        match known.checker.check(tool.input_schema, tool.digest, reading.arguments, aside=known.aside):
+            case check.Heavy():
+                return Heavy()
+            case check.Invalid(problems):
+                refused = refused or Problem(answers.invalid_arguments(tool, problems, reading.note))
+            case check.Valid(skipped):
+                if skipped:
+                    known.tally("pattern")
+                return reading
+            case check.Unchecked(reason):
+                known.tally(reason)
+                return reading
+    return refused or parsed.readings[0]
 
 
 def _made_headers(call: rpc.Rpc, tool: Tool, raw: bytes) -> Headers:
@@ -194,14 +235,13 @@ def _made_headers(call: rpc.Rpc, tool: Tool, raw: bytes) -> Headers:
         return ()
 
 
-def _rewritten(call: rpc.Rpc, parsed: CallArguments, made: Headers) -> Forward:
+def _rewritten(call: rpc.Rpc, name: str, raw: bytes, made: Headers, plan: plans.Watch | None) -> Forward:
     """The direct call: only ``name`` and ``arguments`` change, everything else keeps its bytes."""
-    params = {**call.params, "name": slices.quote(parsed.name), "arguments": parsed.arguments}
-    set_, remove = _routing_headers(call, "tools/call", parsed.name)
-    kept = {name for name, _ in made}
-    return Forward(
-        call.with_params(params), (*set_, *made), tuple(name for name in remove if name not in kept), None
-    )
+    params = {**call.params, "name": slices.quote(name), "arguments": raw}
+    set_, remove = _routing_headers(call, "tools/call", name)
+    kept = {header for header, _ in made}
+    removed = tuple(header for header in remove if header not in kept)
+    return Forward(call.with_params(params), (*set_, *made), removed, plan)
 
 
 def _ask_list(call: rpc.Rpc, plan: plans.Plan) -> Forward:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from extproc.catalog.parse import NotAToolList, parse_page
 from extproc.exchange.messages import Keep, Replace, Response
 from extproc.mcp import slices
 from extproc.mcp.slices import Members
 from extproc.rewriter import answers, plans, rpc
-from extproc.rewriter.decisions import Learned, OnResponse
+from extproc.rewriter.decisions import Learned, OnResponse, Outdated
 from extproc.rewriter.guidance import combine
 from extproc.rewriter.request import found, list_answer, listed_tools
 from extproc.settings import Settings
@@ -26,6 +28,8 @@ def decide(response: Response, plan: plans.Plan, settings: Settings) -> OnRespon
     match plan:
         case plans.Guide():
             return _guide(plan, envelope, settings)
+        case plans.Watch():
+            return _watch(plan, envelope)
         case plans.Replay():
             return _replay(plan, envelope, settings)
         case _:
@@ -46,8 +50,12 @@ def finish(learned: Learned, known: Warm, settings: Settings) -> Replace:
         case plans.Describe(arguments=names):
             answer, any_found = answers.describe(names, known.catalogue, settings.limits.answer)
             return Replace(found(call, answer, error=not any_found))
-        case plans.AskAgain():
-            return Replace(rpc.tool_error(call, LOADED))
+        case plans.AskAgain(meta=meta, arguments=parsed):
+            tool = known.catalogue.get(parsed.name)
+            if tool is None and known.catalogue.complete:
+                return Replace(rpc.tool_error(call, answers.unknown_tool(parsed.name, known.catalogue)))
+            problem = tool and answers.call_problem(meta, tool, task="task" in call.params)
+            return Replace(rpc.tool_error(call, problem or LOADED))
 
 
 def _listing(
@@ -88,6 +96,69 @@ def _guide(plan: plans.Guide, envelope: Members, settings: Settings) -> OnRespon
         return Keep()
     parts["instructions"] = slices.quote(text)
     return Replace(slices.join({**envelope, "result": slices.join(parts)}))
+
+
+def _watch(plan: plans.Watch, envelope: Members) -> OnResponse:
+    """The server's own words stay; what a model needs to mend the call is added."""
+    if envelope.get("id") != plan.rpc.id:
+        return Keep()
+    if "error" in envelope:
+        return _watch_error(plan, envelope)
+    result = slices.members_or_none(envelope.get("result"))
+    if result is None or result.get("isError") != b"true":
+        return Keep()
+    try:
+        blocks = slices.items(result.get("content", b"[]"))
+    except ValueError:
+        return Keep()
+    added = _hint(plan, _texts(blocks))
+    if added is None:
+        return Keep()
+    text, outdated = added
+    block = slices.join({"type": b'"text"', "text": slices.quote(text)})
+    result["content"] = slices.join_array([*blocks, block])
+    body = slices.join({**envelope, "result": slices.join(result)})
+    return Outdated(body) if outdated else Replace(body)
+
+
+def _watch_error(plan: plans.Watch, envelope: Members) -> OnResponse:
+    error = slices.members_or_none(envelope["error"])
+    if error is None or error.get("code") != b"-32602":
+        return Keep()
+    message = slices.string(error.get("message")) or ""
+    text, outdated = _hint(plan, message) or (answers.refused_arguments(plan.tool), False)
+    error["message"] = slices.quote(f"{message}\n{text}")
+    body = slices.join({**envelope, "error": slices.join(error)})
+    return Outdated(body) if outdated else Replace(body)
+
+
+_UNKNOWN = re.compile(
+    r"\b(?:unknown|no such|unrecognized|invalid) tool\b|\btool\b[^.\n]{0,80}\b(?:not found|does not exist|unknown)\b",
+    re.I,
+)
+_INVALID = re.compile(
+    r"-32602|\b(?:invalid|missing|unexpected|unknown|required|bad|malformed)\b[^.\n]{0,40}"
+    r"\b(?:param(?:eter)?s?|arguments?|inputs?|propert(?:y|ies)|fields?|keys?)\b"
+    r"|\b(?:validation|schema)\b[^.\n]{0,30}\b(?:errors?|fail(?:ed|ure)?)\b"
+    r"|\b(?:arguments?|param(?:eter)?s?|propert(?:y|ies)|fields?)\b[^.\n]{0,60}\b(?:is|are) (?:required|missing|invalid)\b",
+    re.I,
+)
+_LOOKED_AT = 4_000
+
+
+def _hint(plan: plans.Watch, text: str) -> tuple[str, bool] | None:
+    """What to add to an error, and whether it shows that the catalogue is out of date."""
+    text = text[:_LOOKED_AT]
+    if _UNKNOWN.search(text):
+        return answers.gone(plan.tool), True
+    if _INVALID.search(text):
+        return answers.refused_arguments(plan.tool), False
+    return None
+
+
+def _texts(blocks: list[bytes]) -> str:
+    parts = (slices.string((slices.members_or_none(block) or {}).get("text")) for block in blocks[:8])
+    return "\n".join(part for part in parts if part)
 
 
 def _replay(plan: plans.Replay, envelope: Members, settings: Settings) -> OnResponse:

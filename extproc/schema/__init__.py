@@ -1,0 +1,1 @@
+"""Arguments against input schemas, bounded in time, space and reach."""

@@ -1,0 +1,158 @@
+"""The verdict on one call's arguments, in words a model can act on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, TypeAlias
+
+from cachetools import LRUCache
+
+from extproc.schema.compiled import (
+    Compiled,
+    OutOfSteps,
+    UnknownMembers,
+    Unusable,
+    compile_schema,
+    errors,
+    is_sound,
+)
+
+STEPS_AT_ONCE = 1_000
+"""Keyword checks that may run between two other requests: a few milliseconds."""
+STEPS_ASIDE = 30_000
+"""Keyword checks in a thread; a call that needs more goes on unchecked."""
+MAX_ERRORS = 5
+_SHOWN = 80
+_MEMBERS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Valid:
+    skipped: int = 0
+    """Patterns that linear time cannot do and that were not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invalid:
+    """``problems``: one line each, with the place, what was given and what is allowed."""
+
+    problems: tuple[str, ...]
+    skipped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Unchecked:
+    """The call goes on; ``reason`` is a short code for a metric."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heavy:
+    """More steps than may run at once: check again aside."""
+
+
+Verdict: TypeAlias = Valid | Invalid | Unchecked | Heavy
+
+
+class Checker:
+    """Compiled schemas by digest, shared by all threads."""
+
+    def __init__(self, depth: int, nodes: int, schemas: int = 4096) -> None:
+        self._depth = depth
+        self._nodes = nodes
+        self._lock = Lock()
+        self._compiled: LRUCache[bytes, Compiled | Unusable] = LRUCache(schemas)
+
+    def check(self, schema: bytes, digest: bytes, arguments: bytes, *, aside: bool = False) -> Verdict:
+        """``aside`` is true in a thread of its own, where more steps may be taken."""
+        compiled = self._get(schema, digest)
+        if isinstance(compiled, Unusable):
+            return Unchecked(compiled.reason)
+        try:
+            value = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return Unchecked("arguments")
+        try:
+            found, skipped = errors(compiled, value, STEPS_ASIDE if aside else STEPS_AT_ONCE, MAX_ERRORS)
+        except OutOfSteps:
+            return Unchecked("steps") if aside else Heavy()
+        except Unusable as unusable:
+            return Unchecked(unusable.reason)
+        if not found:
+            return Valid(skipped)
+        if not aside and len(schema) > 20_000:
+            return Heavy()
+        if not is_sound(compiled):
+            return Unchecked("broken")
+        return Invalid(tuple(describe(error) for error in found), skipped)
+
+    def _get(self, schema: bytes, digest: bytes) -> Compiled | Unusable:
+        with self._lock:
+            known = self._compiled.get(digest)
+        if known is None:
+            try:
+                known = compile_schema(schema, self._depth, self._nodes)
+            except Unusable as unusable:
+                known = unusable
+            with self._lock:
+                self._compiled[digest] = known
+        return known
+
+
+def describe(error: Any) -> str:
+    """One line for one error of jsonschema."""
+    place = _place(error.absolute_path)
+    rule = error.validator_value
+    match error.validator:
+        case "required":
+            missing = [name for name in rule if name not in error.instance]
+            return f"{place}: required member missing: {_names(missing)}"
+        case "additionalProperties" if isinstance(error, UnknownMembers):
+            known = list(error.schema.get("properties", {}))
+            return f"{place}: unknown member {_names(error.extra)}; allowed: {_names(known) or 'none'}"
+        case "type":
+            allowed = " or ".join(rule) if isinstance(rule, list) else str(rule)
+            return f"{place}: {_shown(error.instance)} given, {allowed} allowed"
+        case "enum":
+            return f"{place}: {_shown(error.instance)} given, allowed: {_names(rule, quoted=True)}"
+        case "const":
+            return f"{place}: {_shown(error.instance)} given, allowed: {_shown(rule)}"
+        case "anyOf" | "oneOf":
+            return f"{place}: {_shown(error.instance)} given, {_alternatives(error)}"
+        case "pattern" | "format":
+            return f"{place}: {_shown(error.instance)} given, allowed: text that matches {_shown(rule)}"
+        case "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf":
+            return f"{place}: {_shown(error.instance)} given, allowed: {error.validator} {_shown(rule)}"
+        case "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties":
+            return f"{place}: {len(error.instance)} long, allowed: {error.validator} {_shown(rule)}"
+        case _:
+            return f"{place}: {_shown(error.instance)} given, not allowed by {error.validator}"
+
+
+def _alternatives(error: Any) -> str:
+    kinds = [kind for schema in error.validator_value if isinstance(kind := schema.get("type"), str)]
+    if len(kinds) == len(error.validator_value):
+        return f"allowed: one of {len(kinds)} forms ({', '.join(dict.fromkeys(kinds))})"
+    return f"allowed: one of {len(error.validator_value)} forms in the schema"
+
+
+def _place(path: Sequence[str | int]) -> str:
+    steps = (f"[{step}]" if isinstance(step, int) else f".{_short(step)}" for step in path)
+    return "arguments" + "".join(steps)
+
+
+def _names(names: Sequence[object], *, quoted: bool = False) -> str:
+    shown = [_shown(name) if quoted else _short(str(name)) for name in names[:_MEMBERS]]
+    return ", ".join(shown) + (f" and {len(names) - _MEMBERS} more" if len(names) > _MEMBERS else "")
+
+
+def _shown(value: object) -> str:
+    return _short(json.dumps(value, ensure_ascii=False))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

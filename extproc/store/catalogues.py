@@ -194,14 +194,8 @@ class CatalogueStore:
             self.counters.shrunk += 1
             ttl_s = RECHECK if ttl_s is None else min(ttl_s, RECHECK)
         life = self.life(ttl_s)
-        entry = _Entry(
-            digest=catalogue.digest,
-            complete=catalogue.complete,
-            asked=asked,
-            learned=now,
-            expires=now + life,
-            refresh_at=now + life * (1 - EARLY * random.random()),
-        )
+        entry = self._entry(catalogue.digest, catalogue.complete, now, life)
+        entry.asked = asked
         self._callers[key] = entry
         if self._remote is not None:
             self._spawn(self._remote.publish(key, shared.catalogue, life))
@@ -271,24 +265,34 @@ class CatalogueStore:
         if over or self._refused.get(key, _NEVER) >= learned:
             return _COLD
         if key not in self._callers:
-            self._callers[key] = _Entry(
-                digest=shared.catalogue.digest,
-                complete=shared.catalogue.complete,
-                asked=learned,
-                learned=learned,
-                expires=learned + record.life,
-                refresh_at=learned + record.life * (1 - EARLY * random.random()),
-            )
+            found = shared.catalogue
+            self._callers[key] = self._entry(found.digest, found.complete, learned, record.life)
         self.counters.recalled += 1
         return self.view(key)
 
-    def _changed_elsewhere(self, key: CallerKey, digest: bytes | None) -> None:
-        """Another replica learned another list for this caller (``digest``), or saw it refused (None)."""
-        entry = self._callers.get(key)
+    def _changed_elsewhere(self, key: CallerKey, digest: bytes | None, life: float) -> None:
+        """Another replica learned a list for this caller, or saw it refused (None)."""
+        now = self._clock()
         if digest is None:
-            self._refused[key] = self._clock()
-        if entry is not None and entry.digest != digest:
+            self._refused[key] = now
+        entry = self._callers.get(key)
+        if entry is None:
+            return
+        if entry.digest != digest:
             del self._callers[key]
+        else:
+            # It has just been confirmed, so this replica need not ask again.
+            self._callers[key] = self._entry(digest, entry.complete, now, life)
+
+    def _entry(self, digest: bytes, complete: bool, learned: float, life: float) -> _Entry:
+        return _Entry(
+            digest=digest,
+            complete=complete,
+            asked=learned,
+            learned=learned,
+            expires=learned + life,
+            refresh_at=learned + life * (1 - EARLY * random.random()),
+        )
 
     # Building ---------------------------------------------------------------------------------------------
 

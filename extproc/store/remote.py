@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from extproc.catalog.caller import CallerKey
 from extproc.catalog.model import Catalogue
 from extproc.store.counters import Counters
+
+
+OnChange: TypeAlias = Callable[[CallerKey, bytes | None, float], None]
+"""Caller, digest of the list it was shown (None: it was refused), and the life of that list in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +25,10 @@ class Record:
 
 
 class Remote(Protocol):
-    """``on_change`` is called when another replica learned a list (its digest) or saw a refusal (None)."""
+    """``on_change`` is called when another replica learned a list or saw a refusal."""
 
     counters: Counters
-    on_change: Callable[[CallerKey, bytes | None], None]
+    on_change: OnChange
 
     async def record(self, key: CallerKey) -> Record | None: ...
 

@@ -159,11 +159,11 @@ def _describe_type(annotation: Any) -> str:
 
 
 def _nearest(name: str, allowed: list[str], prefix: str) -> str:
-    near = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
-    if near:
-        return f"did you mean {prefix}{near[0]}? "
     elsewhere = [key for key, _ in leaves() if key.endswith(f".{name}")]
-    return f"did you mean {elsewhere[0]}? " if elsewhere else ""
+    if elsewhere:
+        return f"did you mean {elsewhere[0]}? "
+    near = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
+    return f"did you mean {prefix}{near[0]}? " if near else ""
 
 
 def _process_wide(key: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, get_origin
 
 import yaml
 
-from extproc.config_checks import Given, Tree, build, field_of, kind, unknown
+from extproc.config_checks import SECTIONS, Given, Tree, build, field_of, kind, unknown
 from extproc.settings import Settings
 
 PREFIX = "TOOLSEARCH_"
@@ -131,7 +131,11 @@ def _document(file: Path, problems: list[str]) -> dict[Any, Any]:
 def _sections(path: tuple[str, ...], members: object, source: str, found: Tree, problems: list[str]) -> None:
     if isinstance(members, dict):
         for name, member in members.items():
-            _members((*path, str(name)), member, source, found, problems)
+            inner = (*path, str(name))
+            if name in SECTIONS:
+                _members(inner, member, source, found, problems)
+            else:
+                found[inner] = Given(member, source)
     elif members is not None:
         problems.append(_not_a_mapping(path, members, source))
 

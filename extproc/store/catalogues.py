@@ -26,6 +26,8 @@ from extproc.store.views import Cold, View, Warm
 if TYPE_CHECKING:
     from extproc.search import ToolIndex
 
+PATIENCE = 0.3
+"""Seconds a full index is waited for: embedding may happen in a service that is slow."""
 REMEMBER_REFUSAL = 120.0
 """Seconds for which an answer asked for before a refusal is recognised as older than it."""
 RECHECK = 30.0
@@ -61,7 +63,9 @@ class CatalogueStore:
     """Which catalogue each caller was last shown.
 
     ``clock`` gives monotonic seconds.  ``build_index`` runs in ``executor``.  ``remote`` is the store
-    shared with other replicas, when there is one.
+    shared with other replicas, when there is one.  ``quick_index`` makes an index in an instant (by words
+    alone) for those who would otherwise wait longer than ``PATIENCE`` for the full one, which then takes
+    its place.
     """
 
     def __init__(
@@ -71,10 +75,12 @@ class CatalogueStore:
         clock: Callable[[], float],
         executor: Executor,
         remote: Remote | None = None,
+        quick_index: Callable[[Catalogue], ToolIndex] | None = None,
     ) -> None:
         self._catalog = settings.catalog
         self._limits = settings.limits
         self._build_index = build_index
+        self._quick_index = quick_index
         self._clock = clock
         self._executor = executor
         self._remote = remote
@@ -304,9 +310,22 @@ class CatalogueStore:
         if task is None:
             task = asyncio.get_running_loop().create_task(self._build(self._pool.intern(catalogue)))
             self._building[catalogue.digest] = task
-            task.add_done_callback(lambda _: self._building.pop(catalogue.digest, None))
-        # One waiter that goes away must not take the build from the others.
-        return await asyncio.shield(task)
+            task.add_done_callback(lambda done: self._built(catalogue.digest, done))
+        # Waiting like this, one waiter that goes away does not take the build from the others.
+        await asyncio.wait((task,), timeout=None if self._quick_index is None else PATIENCE)
+        if task.done() or self._quick_index is None:
+            return task.result()
+        interned = self._pool.intern(catalogue)
+        index = await asyncio.to_thread(self._quick_index, interned)
+        if task.done():
+            return task.result()
+        self.counters.quick += 1
+        return self._pool.get(catalogue.digest) or self._pool.add(interned, index)
+
+    def _built(self, digest: bytes, task: asyncio.Task[Shared]) -> None:
+        del self._building[digest]
+        if not task.cancelled() and task.exception() is not None:
+            self.counters.failed_builds += 1
 
     async def _build(self, catalogue: Catalogue) -> Shared:
         loop = asyncio.get_running_loop()

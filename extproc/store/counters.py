@@ -16,6 +16,9 @@ class Counters:
     learned: int = 0
     built: int = 0
     """Indexes built."""
+    failed_builds: int = 0
+    quick: int = 0
+    """Searches answered by words alone because the full index was not ready."""
     parts: int = 0
     """Catalogues served by a part of a larger index."""
     kept_complete: int = 0

@@ -10,7 +10,6 @@ from extproc.catalog.caller import CallerKey
 from extproc.catalog.model import Catalogue
 from extproc.store.counters import Counters
 
-
 OnChange: TypeAlias = Callable[[CallerKey, bytes | None, float], None]
 """Caller, digest of the list it was shown (None: it was refused), and the life of that list in seconds."""
 

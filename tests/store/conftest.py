@@ -69,7 +69,9 @@ def executor() -> Iterator[Executor]:
 
 @pytest.fixture
 def make(clock: Clock, builder: Builder, executor: Executor) -> Callable[..., CatalogueStore]:
-    def _make(**sections: dict[str, Any]) -> CatalogueStore:
-        return CatalogueStore(Settings.model_validate(sections), builder, clock, executor)
+    def _make(
+        quick: Callable[[Catalogue], ToolIndex] | None = None, **sections: dict[str, Any]
+    ) -> CatalogueStore:
+        return CatalogueStore(Settings.model_validate(sections), builder, clock, executor, quick_index=quick)
 
     return _make

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from extproc.catalog.model import Catalogue
-from extproc.store import CatalogueStore, Cold, Warm
+from extproc.search import ToolIndex
+from extproc.store import CatalogueStore, Cold, Warm, catalogues
 
 from .conftest import Builder, Clock, catalogue, tool
 
@@ -99,6 +100,47 @@ async def test_a_failing_build_reaches_every_waiter_and_is_tried_again(make: Mak
     assert store.view(A) == Cold()
     builder.hook = lambda: None
     assert isinstance(await store.learn(A, catalogue(["x"])), Warm)
+
+
+async def test_a_slow_build_is_answered_by_the_quick_index_and_replaced(
+    make: Make, builder: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogues, "PATIENCE", 0.01)
+    quick = Builder()
+    store = make(quick=quick)
+    release = threading.Event()
+    builder.hook = lambda: release.wait(5)
+    first = await store.learn(A, catalogue(["x"]))
+    second = await store.learn(B, catalogue(["x"]))
+    assert first.index is second.index
+    assert len(quick.built) == 1
+    release.set()
+    while store._building:  # noqa: ASYNC110
+        await asyncio.sleep(0.002)
+    view = store.view(A)
+    assert isinstance(view, Warm)
+    assert view.index is not first.index
+    assert (len(builder.built), store.counters.quick, store.catalogues) == (1, 1, 1)
+
+
+async def test_a_build_that_fails_after_the_quick_index_leaves_it(
+    make: Make, builder: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogues, "PATIENCE", 0.01)
+    store = make(quick=ToolIndex.build)
+    release = threading.Event()
+
+    def fail() -> None:
+        release.wait(5)
+        raise RuntimeError("broken")
+
+    builder.hook = fail
+    await store.learn(A, catalogue(["x"]))
+    release.set()
+    while store._building:  # noqa: ASYNC110
+        await asyncio.sleep(0.002)
+    assert await names(store, A) == ["x"]
+    assert store.counters.failed_builds == 1
 
 
 async def test_life_then_stale_then_gone(make: Make, clock: Clock) -> None:

@@ -13,7 +13,7 @@ Plain: TypeAlias = "str | int | float | bool | Mapping[str, Plain] | Sequence[Pl
 Tree: TypeAlias = "str | int | float | bool | Noted | Mapping[str, Tree] | Sequence[Tree] | None"
 
 WIDTH = 100
-_BARE = re.compile(r"[A-Za-z_/.][A-Za-z0-9_./%()+-]*(?: [A-Za-z0-9_./(][A-Za-z0-9_./()+-]*)*\Z")
+_BARE = re.compile(r"(?:--)?[A-Za-z_/.][A-Za-z0-9_./%()+-]*(?: [A-Za-z0-9_./(][A-Za-z0-9_./()+-]*)*\Z")
 _PLAIN_NUMBERISH = re.compile(
     r"[0-9]+(?:\.[0-9]+)?(?:ms|s|Mi|Gi|m)\Z|[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?::[0-9]+)?\Z"
 )
@@ -158,4 +158,6 @@ def scalar(value: Tree) -> str:
         return value
     if re.match(r"[A-Za-z][A-Za-z0-9+]*:(//)?[A-Za-z0-9_./:%-]*[A-Za-z0-9_/]\Z", value) and ": " not in value:
         return value
+    if '"' in value and "'" not in value and value.isprintable() and "\\" not in value:
+        return f"'{value}'"
     return json.dumps(value, ensure_ascii=False)

@@ -258,7 +258,10 @@ def _agentgateway(documents: list[At]) -> Iterator[Finding]:
         for target in policy.at("spec", "targetRefs").items():
             if "Backend" in target["kind"].text:
                 yield Finding(
-                    "backend-policy", target, f"the target is {target['kind'].text}", "kind: HTTPRoute"
+                    "backend-policy",
+                    target["kind"],
+                    f"the target is {target['kind'].text}",
+                    "kind: HTTPRoute",
                 )
         yield from agentgateway.check_policy(ext_proc, POLICY)
         yield from agentgateway.get_streams(ext_proc, POLICY, policy)

@@ -160,8 +160,8 @@ def _greeting(name: str, result: Mapping[str, Any], version: str) -> Step:
     return Step(
         name,
         Mark.OK,
-        f"version {version}; instructions carry no guidance: switched off (instructions.enabled), or the response "
-        "does not pass the processor",
+        f"version {version}; instructions carry no guidance: switched off (instructions.enabled), or the "
+        "response does not pass the processor",
     )
 
 

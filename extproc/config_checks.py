@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, get_origin
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
-from extproc.server.address import BadAddress, parse_address, parse_tcp
+from extproc.addresses import BadAddress, parse_address, parse_tcp
 from extproc.settings import Settings
 
 SECTIONS: Mapping[str, type[BaseModel]] = {

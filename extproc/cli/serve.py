@@ -54,9 +54,9 @@ def serve(loaded: Loaded) -> int:
     """Run until SIGTERM or SIGINT; returns the exit code."""
     # Late: the other commands and --check need neither grpc nor an event loop.
     from extproc.processor import Processor
-    from extproc.server.address import AddressInUse
     from extproc.server.app import App, run_until_signalled
     from extproc.server.service import TlsError
+    from extproc.server.sockets import AddressInUse
     from extproc.telemetry import Metrics, configure_logging, logger
 
     configure_logging(loaded.settings.telemetry)

@@ -7,12 +7,13 @@ import os
 import signal
 from typing import Protocol
 
+from extproc.addresses import parse_address, parse_tcp
 from extproc.config_sources import Loaded
 from extproc.exchange.machine import Exchange
-from extproc.server.address import AddressInUse, parse_address, parse_tcp
 from extproc.server.admin import Admin
 from extproc.server.driver import Driver, ExchangeFactory, Processor
 from extproc.server.service import Service
+from extproc.server.sockets import AddressInUse
 from extproc.telemetry import Metrics, fields, logger
 
 

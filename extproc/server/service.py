@@ -11,8 +11,9 @@ import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 
-from extproc.server.address import Address, AddressInUse, Tcp, Unix, clear_stale_socket, socket_mode
+from extproc.addresses import Address, Tcp, Unix
 from extproc.server.driver import PROFILE_KEY, Driver, MalformedMessage
+from extproc.server.sockets import AddressInUse, clear_stale_socket, socket_mode
 from extproc.settings import Server
 from extproc.telemetry import logger, where
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from extproc.server.address import Address, BadAddress, Tcp, Unix, parse_address, parse_tcp
+from extproc.addresses import Address, BadAddress, Tcp, Unix, parse_address, parse_tcp
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ import pytest
 from extproc.codec.wire_pb2 import ProcessingResponse
 from extproc.config_sources import Loaded
 from extproc.exchange.messages import Forward
-from extproc.server.address import AddressInUse
 from extproc.server.app import App
 from extproc.server.service import SERVICE
+from extproc.server.sockets import AddressInUse
 from extproc.settings import Server, Settings
 from extproc.telemetry import Metrics
 from tests.server.stand_ins import Decider, Plain, body, head, kinds

@@ -20,11 +20,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from extproc.addresses import Address, Tcp, Unix
 from extproc.codec.wire_pb2 import ProcessingResponse
 from extproc.exchange.messages import Forward
-from extproc.server.address import Address, AddressInUse, Tcp, Unix
 from extproc.server.driver import PROFILE_KEY
 from extproc.server.service import SERVICE, Service, TlsError
+from extproc.server.sockets import AddressInUse
 from extproc.settings import Server, Settings
 from extproc.telemetry import Metrics
 from tests.server.stand_ins import Decider, body, driver, head, kinds, sample

@@ -306,6 +306,8 @@ def _refusal(reply: rpc.Reply, *, first: bool, session: bool) -> Unauthorized | 
         case rpc.HttpError(status=status):
             failed = Failed(Reason.STATUS, str(status))
             return _Unusable(failed) if first and session and status in (400, 404) else failed
+        case rpc.RpcError(status=status) if status >= 500:
+            return Failed(Reason.STATUS, str(status))
         case rpc.RpcError(code=code):
             failed = Failed(Reason.RPC_ERROR, str(code))
             return _Unusable(failed) if first and session and code != _NO_METHOD else failed

@@ -80,8 +80,10 @@ async def test_fifty_clients(own: Stack) -> None:
     await asyncio.sleep(first)
     before = own.processor.process.rss()
     answers = await asyncio.gather(*clients)
-    grown = own.processor.process.rss() - before
-    print(f"\n{sum(answers)} answers in {whole:.0f} s, {before >> 20} MiB, grown by {grown / 2**20:.1f} MiB")
+    after = own.processor.process.rss()
+    grown = after - before
+    rate = sum(answers) / whole
+    print(f"\n{sum(answers)} answers ({rate:.0f}/s), {before / 2**20:.1f} MiB, then {after / 2**20:.1f} MiB")
     assert min(answers) > 0
     assert grown < GROWTH
     assert "Traceback" not in own.processor.process.log_text()

@@ -6,14 +6,13 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx
 
 from extproc.cli import FINE, PROBLEM, UsageError
 from extproc.config_sources import SettingsError, load
 from extproc.gateway.doctor import report
-from extproc.gateway.doctor.context import Context
+from extproc.gateway.doctor.context import Context, split_url
 from extproc.gateway.doctor.examine import examine
 from extproc.gateway.doctor.located import MAX_BYTES, Source, Unreadable, parse, read_file
 
@@ -53,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("doctor needs a FILE or URL to check, or --live URL")
     if not 0 < args.timeout <= 600:
         raise UsageError("--timeout: more than 0 and at most 600 seconds")
+    if args.catalogue_url and split_url(args.catalogue_url) is None:
+        raise UsageError(f"--catalogue-url: {args.catalogue_url!r} is not an http:// or https:// URL")
     code = FINE
     if args.sources:
         try:
@@ -87,7 +88,10 @@ def _read(name: str) -> Source:
 
 
 def _fetch(url: str) -> Source:
-    address = url if urlsplit(url).path not in ("", "/") else url.rstrip("/") + "/config_dump"
+    parts = split_url(url)
+    if parts is None:
+        raise Unreadable(f"{url} is no URL; an Envoy admin is http://HOST:PORT")
+    address = url if parts.path != "/" else url.rstrip("/") + "/config_dump"
     try:
         with httpx.Client(timeout=10) as client, client.stream("GET", address) as response:
             if response.status_code != 200:
@@ -109,7 +113,7 @@ def _fetch(url: str) -> Source:
 def _live(args: argparse.Namespace) -> int:
     from extproc.gateway.doctor.live import Target, run_live
 
-    if not args.live.startswith(("http://", "https://")):
+    if split_url(args.live) is None:
         raise UsageError(f"--live: {args.live!r} is not an http:// or https:// URL")
     headers: list[tuple[str, str]] = []
     for text in args.header:

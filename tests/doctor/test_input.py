@@ -173,21 +173,18 @@ def test_any_shape_gives_findings_or_a_sentence(tree: object, kind: str) -> None
     chain = [{"filters": [{"typed_config": {"@type": "x.HttpConnectionManager", "http_filters": tree}}]}]
     route = {"policies": {"extProc": tree}, "backends": tree}
     listener = {"filter_chains": chain, "address": tree}
+    context = Context(catalogue_url="http://127.0.0.1:1/mcp")
     for document in (
         tree,
         {"static_resources": tree},
         {"static_resources": {"listeners": [listener], "clusters": tree}},
         {"http_filters": [{"name": "envoy.filters.http.ext_proc", "typed_config": tree}], "clusters": tree},
         {"binds": tree},
-        {
-            "binds": [
-                {"port": 1, "listeners": [{"routes": [{"policies": {"extProc": tree}, "backends": tree}]}]}
-            ]
-        },
+        {"binds": [{"port": 1, "listeners": [{"routes": [route]}]}]},
         {"apiVersion": "v1", "kind": kind, "spec": tree, "items": tree},
     ):
         try:
-            found = examine([parse(json.dumps(document).encode(), "x")], Context())
+            found = examine([parse(json.dumps(document).encode(), "x")], context)
         except Unreadable:
             continue
         assert all(finding.rule and finding.where for finding in found)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
-from extproc.gateway.doctor.context import MIN_BUFFER, Context, size
+from extproc.gateway.doctor.context import LOOPBACK, MIN_BUFFER, Context, size, split_url
 from extproc.gateway.doctor.findings import Finding
 from extproc.gateway.doctor.located import At
 from extproc.gateway.doctor.modes import POLICY, STANDALONE, Spelling, check_modes, read_modes, unknown_names
@@ -142,7 +141,8 @@ def _address(entry: At) -> Iterator[Finding]:
     if not host.exists:
         return
     if "://" in host.text:
-        bare = urlsplit(host.text).netloc or "127.0.0.1:50051"
+        url = split_url(host.text)
+        bare = f"{url.host}:{url.port}" if url else "127.0.0.1:50051"
         yield Finding("bad-address", host, f"host is {host.text}", f"host: {bare}")
     elif host.text.startswith("unix:") or not re.fullmatch(r"(\[[^\]]+\]|[^:\s]+):[0-9]+", host.text):
         yield Finding("bad-address", host, f"host is {host.text}, not HOST:PORT", "host: 127.0.0.1:50051")
@@ -227,24 +227,16 @@ def _raw(places: list[Place]) -> Iterator[Finding]:
 
 
 def _catalogue(places: list[Place], context: Context) -> Iterator[Finding]:
-    parts = urlsplit(context.catalogue_url)
-    if not context.catalogue_url:
+    url = split_url(context.catalogue_url)
+    if url is None:
         return
-    try:
-        port = parts.port
-    except ValueError:
-        return
-    path = parts.path or "/"
+    port, path = url.port, url.path
     here = [place for place in places if place.port == port]
     if not here:
-        if parts.hostname in ("127.0.0.1", "localhost", "::1") and places:
+        if url.host in LOOPBACK and places:
             ports = ", ".join(sorted({str(place.port) for place in places if place.port}))
-            yield Finding(
-                "catalogue-nowhere",
-                places[0].at,
-                f"no bind has port {port}",
-                f"catalog.url with port {ports}",
-            )
+            mend = f"catalog.url with port {ports}"
+            yield Finding("catalogue-nowhere", places[0].at, f"no bind has port {port}", mend)
         return
     chosen = max((place for place in here), key=lambda place: _matched(place.at, path))
     if _matched(chosen.at, path) < 0:

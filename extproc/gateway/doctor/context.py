@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from extproc.settings import Settings
 
@@ -12,6 +13,7 @@ MIN_BUFFER = 4 * 1024 * 1024
 """Bytes; a list of 1,500 tools has about 2 MB, and servers accept uploads of 4 MiB."""
 MIN_ROUTE_TIMEOUT = 60.0
 DEFAULT_STREAMS = 1024
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,25 @@ class Context:
     @property
     def caller_headers(self) -> tuple[str, ...]:
         return self.settings.caller.headers if self.settings else ("authorization",)
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    host: str
+    port: int
+    path: str
+
+
+def split_url(text: str) -> Url | None:
+    """None when ``text`` is no http or https URL with a host."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return None
+    return Url(parts.hostname, port, parts.path or "/")
 
 
 def seconds(text: object) -> float | None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
-from extproc.gateway.doctor.context import Context
+from extproc.gateway.doctor.context import LOOPBACK, Context, split_url
 from extproc.gateway.doctor.envoy_view import Chain, Filter, Route, View
 from extproc.gateway.doctor.findings import Finding
 from extproc.gateway.doctor.located import At
@@ -56,23 +55,17 @@ def _raw_listeners(view: View, filtered: list[Chain]) -> Iterator[Finding]:
 
 
 def _catalogue(view: View, context: Context) -> Iterator[Finding]:
-    url = context.catalogue_url
-    if not url:
+    url = split_url(context.catalogue_url)
+    if url is None:
         return
-    parts = urlsplit(url)
-    try:
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-    except ValueError:
-        return
-    path = parts.path or "/"
-    chains = [chain for chain in view.chains if port in chain.ports]
+    chains = [chain for chain in view.chains if url.port in chain.ports]
     if not chains:
-        if parts.hostname in ("127.0.0.1", "localhost", "::1") and view.complete and view.chains:
+        if url.host in LOOPBACK and view.complete and view.chains:
             at = view.chains[0].at
-            yield Finding(
-                "catalogue-nowhere", at, f"no listener has port {port}", f"catalog.url with {_ports(view)}"
-            )
+            shown = f"no listener has port {url.port}"
+            yield Finding("catalogue-nowhere", at, shown, f"catalog.url with {_ports(view)}")
         return
+    path = url.path
     for chain in chains:
         route = next((each for each in chain.routes if each.matches(path)), None)
         ours = chain.first("ext_proc")

@@ -198,6 +198,10 @@ class Exchange:
         )
 
     def _request_trailers(self, event: TrailersArrived) -> list[Command]:
+        if not self._rule.holds_headers and not self._body:
+            # Trailers without a body: no body message came, so none may be answered.
+            self._phase = Phase.PASSING
+            return [AnswerTrailers(Side.REQUEST)]
         self._trailers_due = True
         return self._decide_request()
 

@@ -30,6 +30,17 @@ from tests.gateway.wire import HttpRequest, HttpResponse
 class Plan:
     eager: bool
 
+    @property
+    def live(self) -> bool:
+        return False
+
+    @property
+    def gives_up(self) -> int | None:
+        return None
+
+    def instead(self, status: int) -> bytes | None:
+        return None
+
     def reads(self, status: int, media_type: str) -> bool:
         return self.eager or status == 200
 

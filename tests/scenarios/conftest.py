@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 
 import pytest
@@ -8,10 +9,10 @@ from .world import WORLDS
 
 
 @pytest.fixture(autouse=True)
-async def closing() -> AsyncIterator[None]:
+async def closing(caplog: pytest.LogCaptureFixture) -> AsyncIterator[None]:
     """Close every processor a test made, and fail it when one had an internal error."""
     yield
-    errors = []
+    errors: list[object] = [record for record in caplog.records if record.levelno >= logging.ERROR]
     while WORLDS:
         world = WORLDS.pop()
         errors += world.core.errors

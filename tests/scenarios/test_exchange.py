@@ -41,6 +41,17 @@ EVENTS = (
 class Plan:
     """Reads 200 answers and wants events that carry a result."""
 
+    @property
+    def live(self) -> bool:
+        return False
+
+    @property
+    def gives_up(self) -> int | None:
+        return None
+
+    def instead(self, status: int) -> bytes | None:
+        return None
+
     def reads(self, status: int, media_type: str) -> bool:
         return status == 200 and media_type in ("application/json", "text/event-stream")
 

@@ -155,7 +155,7 @@ async def test_a_reserved_name_is_ours_and_stays_callable(setup: Setup) -> None:
     assert (await client.search("hammers")).outcome.local
     meta = "call_destructive_tool" if setup.revision == "2024-11-05" else "call_read_tool"
     reply = await client.call(meta, {"name": "search_tools", "arguments": {"q": 1}})
-    assert json.loads(reply.text) == ["search_tools", '{"q": 1}']
+    assert json.loads(reply.text) == ["search_tools", '{"q":1}']
 
 
 @widely

@@ -239,11 +239,8 @@ class Processor:
 
 
 def _place(message: Request) -> Place:
-    return (
-        message.opening.profile,
-        headers.get(message.headers, ":authority") or "",
-        headers.get(message.headers, ":path") or "",
-    )
+    table = headers.table(message.headers)
+    return (message.opening.profile, table.get(":authority", ""), table.get(":path", ""))
 
 
 def _entry(name: str, outcome: CallResult | CallError | Failed) -> batch.Entry:

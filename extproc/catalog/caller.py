@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TypeAlias
 
@@ -31,6 +32,11 @@ class CallerContext:
     """Profile, ``:authority`` and ``:path`` of the request."""
 
 
+@lru_cache(maxsize=64)
+def _lowered(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(name.lower() for name in names)
+
+
 def caller_key(
     settings: Caller,
     secret: bytes,
@@ -48,8 +54,9 @@ def caller_key(
     if verified:
         parts = [("a", name, value) for name, value in verified]
     else:
-        wanted = {name.lower() for name in settings.headers}
-        parts = [("h", name, value) for name, value in sorted(headers) if name in wanted and value]
+        wanted = _lowered(settings.headers)
+        parts = [("h", *header) for header in headers if header[0] in wanted and header[1]]
+        parts.sort()
     if not parts:
         if settings.anonymous == "shared":
             parts = [("n", "", "")]
@@ -57,9 +64,9 @@ def caller_key(
             parts = [("s", "", session)]
         else:
             return None
-    digest = blake2b(digest_size=16, key=secret)
-    for piece in (profile, *(text for part in parts for text in part)):
-        data = piece.encode("utf-8", "surrogateescape")
-        digest.update(len(data).to_bytes(4, "big"))
-        digest.update(data)
-    return digest.digest()
+    pieces = [profile.encode()]
+    for part in parts:
+        pieces += [text.encode("utf-8", "surrogateescape") for text in part]
+    # Lengths in front, so that no two lists of pieces come to the same bytes.
+    data = b"".join([b"%d:%b" % (len(piece), piece) for piece in pieces])
+    return blake2b(data, digest_size=16, key=secret).digest()

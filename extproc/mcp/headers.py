@@ -50,6 +50,14 @@ def get(headers: Headers, name: str) -> str | None:
     return next((value for key, value in headers if key == name), None)
 
 
+def table(headers: Headers) -> dict[str, str]:
+    """Names to values; of a repeated name the first value, as :func:`get` has it."""
+    found = dict(headers)
+    if len(found) != len(headers):
+        found = dict(reversed(headers))
+    return found
+
+
 def get_all(headers: Headers, name: str) -> list[str]:
     return [value for key, value in headers if key == name]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from extproc.catalog.model import Catalogue, Tool
 from extproc.mcp import slices
@@ -71,13 +73,32 @@ def _hit(hit: Hit, with_schema: frozenset[str], shown: set[str], policy: Search)
     if tool.name in shown:
         return slices.join({"name": slices.quote(tool.name)})
     shown.add(tool.name)
+    return _rendered(_ByDigest(tool), policy.description_chars, tool.name in with_schema)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ByDigest:
+    """A tool as a cache key: its digest says everything about it, and is quick to compare."""
+
+    tool: Tool
+
+    def __hash__(self) -> int:
+        return hash(self.tool.digest)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ByDigest) and other.tool.digest == self.tool.digest
+
+
+@lru_cache(maxsize=20_000)
+def _rendered(key: _ByDigest, chars: int, with_schema: bool) -> bytes:
+    tool = key.tool
     parts: Members = {"name": slices.quote(tool.name)}
-    description = one_line(tool.description or tool.title, policy.description_chars)
+    description = one_line(tool.description or tool.title, chars)
     if description:
         parts["description"] = slices.quote(description)
     parts["call"] = slices.quote(CALL_FOR[tool.tool_class])
     parts["flags"] = slices.encode(flags(tool))
-    if tool.name in with_schema:
+    if with_schema:
         schema = slim_schema(tool.input_schema)
         if len(schema) <= _MAX_SCHEMA:
             parts["inputSchema"] = schema

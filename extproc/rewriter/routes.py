@@ -98,11 +98,12 @@ Route: TypeAlias = (
 
 def route(request: Request) -> Route:
     """Classify a request.  Never raises on what a client sends."""
-    method = headers.get(request.headers, ":method")
-    session = headers.get(request.headers, "mcp-session-id")
+    table = headers.table(request.headers)
+    method = table.get(":method")
+    session = table.get("mcp-session-id")
     if method == "GET":
-        if headers.get(request.headers, "last-event-id") is not None:
-            return Resumes(session, _declared(request.headers) or revisions.ASSUMED)
+        if "last-event-id" in table:
+            return Resumes(session, _declared(table) or revisions.ASSUMED)
         return Listens(session)
     if method == "DELETE" and session:
         return EndsSession(session)
@@ -114,10 +115,10 @@ def route(request: Request) -> Route:
         return _array(request)
     except (slices.TooDeep, slices.Ambiguous) as error:
         return Refused(rpc.http_error(400, b"null", rpc.INVALID_REQUEST, f"Invalid request: {error}"))
-    return _message(request, envelope, session)
+    return _message(request, table, envelope, session)
 
 
-def _message(request: Request, envelope: Members, session: str | None) -> Route:
+def _message(request: Request, table: dict[str, str], envelope: Members, session: str | None) -> Route:
     method = slices.string(envelope.get("method"))
     if method is None:
         return Untouched()
@@ -138,12 +139,12 @@ def _message(request: Request, envelope: Members, session: str | None) -> Route:
         return Listens(session)
     if method not in TOUCHED:
         return Untouched()
-    revision = _revision(request.headers, method, params, meta)
-    made = tuple({name for name, _ in request.headers if name.startswith(headers.PARAM_PREFIX)})
+    revision = _revision(table, method, params, meta)
+    made = tuple(name for name in table if name.startswith(headers.PARAM_PREFIX))
     call = rpc.Rpc(envelope["id"], method, envelope, params, revision, session, made)
     if not _is_id(call.id):
         return Refused(rpc.http_error(400, b"null", rpc.INVALID_REQUEST, "id must be a string or an integer"))
-    if reason := _disagreement(request.headers, call, meta):
+    if reason := _disagreement(request.headers, table, call, meta):
         return Refused(rpc.http_error(400, call.id, HEADER_MISMATCH, f"Header mismatch: {reason}"))
     return _method(call)
 
@@ -182,15 +183,15 @@ def _array(request: Request) -> Route:
     return Untouched()
 
 
-def _declared(request_headers: Headers) -> str | None:
-    value = headers.get(request_headers, "mcp-protocol-version")
+def _declared(table: dict[str, str]) -> str | None:
+    value = table.get("mcp-protocol-version")
     return value.strip() if value else None
 
 
-def _revision(request_headers: Headers, method: str, params: Members, meta: Members) -> str:
+def _revision(table: dict[str, str], method: str, params: Members, meta: Members) -> str:
     if method == "initialize":
         return slices.string(params.get("protocolVersion")) or revisions.ASSUMED
-    return _declared(request_headers) or slices.string(meta.get(revisions.META_VERSION)) or revisions.ASSUMED
+    return _declared(table) or slices.string(meta.get(revisions.META_VERSION)) or revisions.ASSUMED
 
 
 def _is_id(raw: bytes) -> bool:
@@ -202,7 +203,7 @@ def _id_or_null(envelope: Members) -> bytes:
     return raw if _is_id(raw) else b"null"
 
 
-def _disagreement(request_headers: Headers, call: rpc.Rpc, meta: Members) -> str:
+def _disagreement(request_headers: Headers, table: dict[str, str], call: rpc.Rpc, meta: Members) -> str:
     """Why headers and body cannot both be meant; empty when they agree."""
     body = {"mcp-method": call.method}
     if call.method == "tools/call" and (name := slices.string(call.params.get("name"))) is not None:
@@ -210,16 +211,16 @@ def _disagreement(request_headers: Headers, call: rpc.Rpc, meta: Members) -> str
     if (version := slices.string(meta.get(revisions.META_VERSION))) is not None:
         body["mcp-protocol-version"] = version
     for header, expected in body.items():
-        values = headers.get_all(request_headers, header)
         shown = _DESCRIPTIONS_OF[header]
-        if len(values) > 1:
-            return f"{shown} stands more than once"
-        if not values:
+        value = table.get(header)
+        if value is None:
             if call.modern:
                 return f"{shown} is missing"
             continue
+        if len(table) != len(request_headers) and len(headers.get_all(request_headers, header)) > 1:
+            return f"{shown} stands more than once"
         try:
-            if headers.decode_value(values[0]) != expected:
+            if headers.decode_value(value) != expected:
                 return f"{shown} does not match the body"
         except headers.BadHeader as error:
             return f"{shown} is {error}"

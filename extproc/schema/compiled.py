@@ -18,6 +18,8 @@ from jsonschema import exceptions, validators
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
+from extproc.schema.fast import Accepts, accepts
+
 _DIALECTS = {
     "http://json-schema.org/draft-04/schema": validators.Draft4Validator,
     "http://json-schema.org/draft-06/schema": validators.Draft6Validator,
@@ -60,8 +62,8 @@ class Compiled:
     validator: Any = field(repr=False)
     stock: Any = field(repr=False)
     schema: dict[str, Any] = field(repr=False)
-    closed: bool
-    """False when unknown members may be meant (``additionalProperties`` is not false)."""
+    surely: Accepts | None = field(repr=False)
+    """True only for valid values; None for a schema with uncommon keywords."""
 
 
 def compile_schema(raw: bytes, depth: int, nodes: int) -> Compiled:
@@ -79,7 +81,7 @@ def compile_schema(raw: bytes, depth: int, nodes: int) -> Compiled:
     bare = {key: value for key, value in schema.items() if key != "$schema"}
     _Walk(depth, nodes).schema(bare, 0)
     cls = _safe_class(stock)
-    return Compiled(cls(bare, registry=Registry()), stock, bare, bare.get("additionalProperties") is False)
+    return Compiled(cls(bare, registry=Registry()), stock, bare, accepts(bare))
 
 
 def errors(compiled: Compiled, value: object, steps: int, most: int) -> tuple[list[Any], int]:

@@ -56,6 +56,9 @@ class SameBytes:
     def fail(self) -> list[Command]:
         return []
 
+    def finish(self) -> list[Command]:
+        return []
+
 
 class Idle:
     ready = True

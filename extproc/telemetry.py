@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import sys
 import traceback
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from typing import Any, Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from extproc.settings import Telemetry
 
@@ -20,10 +25,10 @@ _DECISION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
 class Metrics:
     """Every metric of the processor.  Label values come from the code, never from a peer.
 
-    Exchanges are counted by their ``outcome``: ``passed`` (nothing was changed), ``forwarded`` (the request or
-    the response was read or changed), ``replied`` (answered locally), ``failed`` (an internal error was
-    answered), ``late`` (so was the deadline), ``refused`` (too many at once, an unknown profile, or a message
-    over a limit), ``malformed`` (a message nothing could be made of), ``cancelled`` (the gateway went away).
+    Exchanges are counted by their ``outcome``: ``passed`` (nothing was changed), ``forwarded`` (the request
+    or the response was read or changed), ``replied`` (answered locally), ``failed`` (an internal error was
+    answered), ``late`` (so was the deadline), ``refused`` (too many at once, an unknown profile, a message
+    over a limit), ``malformed`` (nothing could be made of a message), ``cancelled`` (the gateway left first).
     """
 
     def __init__(self) -> None:
@@ -68,21 +73,64 @@ class Metrics:
             buckets=_DECISION_BUCKETS,
             registry=self.registry,
         )
-        self.callers = Gauge("toolsearch_callers", "Callers with a known catalogue.", registry=self.registry)
-        self.catalogue_bytes = Gauge(
-            "toolsearch_catalogue_bytes", "Memory counted for catalogues and indexes.", registry=self.registry
-        )
         self.cold_searches = Counter(
             "toolsearch_cold_searches",
             "Searches and descriptions asked before the caller's catalogue was known.",
             registry=self.registry,
         )
-        self.undecodable_answers = Counter(
-            "toolsearch_undecodable_answers",
-            "Answers that should have been read and could not be, by reason.",
-            ["reason"],
-            registry=self.registry,
+
+    def watch(self, stores: Callable[[], Iterable[StoreFacts]]) -> None:
+        """Read ``stores`` at every scrape: their sizes, and their counters as ``toolsearch_store_events``."""
+        self.registry.register(_Stores(stores))
+
+
+class StoreFacts(Protocol):
+    """What a catalogue store tells about itself; ``counters`` is a dataclass of whole numbers."""
+
+    @property
+    def callers(self) -> int: ...
+
+    @property
+    def catalogues(self) -> int: ...
+
+    @property
+    def tools(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def counters(self) -> Any: ...
+
+
+class _Stores(Collector):
+    def __init__(self, stores: Callable[[], Iterable[StoreFacts]]) -> None:
+        self._stores = stores
+
+    def collect(self) -> Iterator[Metric]:
+        stores = list(self._stores())
+        sizes = {
+            "callers": ("Callers with a known catalogue.", [store.callers for store in stores]),
+            "catalogues": ("Different catalogues kept.", [store.catalogues for store in stores]),
+            "catalogue_tools": ("Tools in the catalogues kept.", [store.tools for store in stores]),
+            "catalogue_bytes": ("Memory of catalogues and indexes.", [store.size for store in stores]),
+        }
+        for name, (text, values) in sizes.items():
+            yield GaugeMetricFamily(f"toolsearch_{name}", text, value=sum(values))
+        events = CounterMetricFamily(
+            "toolsearch_store_events", "What happened to catalogues, by event.", labels=["event"]
         )
+        totals: dict[str, int] = {}
+        for store in stores:
+            for field in dataclasses.fields(store.counters):
+                totals[field.name] = totals.get(field.name, 0) + getattr(store.counters, field.name)
+        for name, total in totals.items():
+            events.add_metric([name], total)
+        yield events
+
+    def describe(self) -> list[Metric]:
+        # Told at scrapes only: registering asks for nothing before the stores exist.
+        return []
 
 
 def configure_logging(settings: Telemetry) -> None:

@@ -46,6 +46,8 @@ class Exchange(Protocol):
 
     def fail(self) -> list[Command]: ...
 
+    def finish(self) -> list[Command]: ...
+
 
 class ExchangeFactory(Protocol):
     def __call__(self, opening: Opening, server: Server, limits: Limits) -> Exchange: ...
@@ -157,8 +159,11 @@ class Driver:
                             if stream.outcome is Outcome.PASSED and isinstance(command, Immediate):
                                 stream.outcome = Outcome.REFUSED
                             await send(answer)
+            self._finish(stream)
         except asyncio.CancelledError:
-            stream.outcome = Outcome.CANCELLED
+            # A gateway that has its answer may drop the stream before this side has ended it.
+            if stream.outcome in (Outcome.PASSED, Outcome.FORWARDED):
+                stream.outcome = Outcome.CANCELLED
             raise
         except MalformedMessage as error:
             stream.outcome = Outcome.MALFORMED
@@ -222,6 +227,17 @@ class Driver:
             case Reply():
                 stream.outcome = Outcome.REPLIED
         return stream.guard(stream.exchange.resume, decision)
+
+    def _finish(self, stream: _Stream) -> None:
+        """The gateway ended the stream: nothing can be sent any more, only told."""
+        if stream.exchange is None:
+            return
+        try:
+            for command in stream.exchange.finish():
+                if isinstance(command, Warn):
+                    self._warn(command)
+        except Exception as error:
+            stream.note(error, Outcome.FAILED)
 
     def _observe(self, stream: _Stream, head: Observe) -> None:
         try:

@@ -85,6 +85,11 @@ class Plain:
             raise ValueError("secret-from-the-peer")
         return [FAILED, Close()]
 
+    def finish(self) -> list[Command]:
+        if self.raises_on == "finish":
+            raise ValueError("secret-from-the-peer")
+        return [warn("end")]
+
 
 @dataclass
 class Decider:

@@ -105,13 +105,14 @@ async def test_draining_lets_open_exchanges_end_and_takes_no_new_ones(
 
 
 async def test_a_lame_duck_still_takes_new_exchanges(caplog: pytest.LogCaptureFixture) -> None:
-    async with running(free(drain=0, lame_duck=1.0), caplog) as run:
+    async with running(free(drain=0, lame_duck=600), caplog) as run:
         run.stop.set()
         await run.drained()
         async with grpc.aio.insecure_channel(run.grpc) as channel:
             call = channel.stream_stream(f"/{SERVICE}/Process")()
             await call.write(head())
             assert kinds([ProcessingResponse.FromString(await call.read())]) == ["request_headers"]
+        run.task.cancel()
 
 
 async def test_an_exchange_that_does_not_end_is_ended_after_the_drain(

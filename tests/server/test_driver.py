@@ -160,8 +160,38 @@ async def test_a_warning_is_counted_always_and_logged_once(
     for _ in range(3):
         answers = await run(shared, head())
         assert kinds(answers) == ["request_headers"]
-    assert [record.getMessage() for record in caplog.records] == ["mend a.b", "mend c.d"]
+    assert [record.getMessage() for record in caplog.records] == ["mend a.b", "mend c.d", "mend end"]
     assert sample(metrics, "warnings_total", setting="a.b") == 6
+
+
+async def test_the_end_of_the_stream_is_told_to_the_exchange(metrics: Metrics) -> None:
+    await run(driver(Decider(), metrics), head())
+    assert sample(metrics, "warnings_total", setting="end") == 1
+
+
+async def test_an_exchange_that_closed_is_not_told(metrics: Metrics) -> None:
+    await run(driver(Decider(Reply(b"{}")), metrics), head(), body())
+    assert sample(metrics, "warnings_total", setting="end") == 0
+
+
+async def test_an_exchange_that_raises_at_the_end_disturbs_nobody(metrics: Metrics) -> None:
+    answers = await run(driver(Decider(), metrics, make=partial(Plain, raises_on="finish")), head())
+    assert kinds(answers) == ["request_headers"]
+    assert outcome(metrics, "failed") == 1
+
+
+async def test_a_gateway_that_drops_the_stream_after_its_answer_is_no_cancellation(metrics: Metrics) -> None:
+    sent = 0
+
+    async def send(_: bytes) -> None:
+        nonlocal sent
+        sent += 1
+        if sent == 2:
+            raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await driver(Decider(Reply(b"{}")), metrics).run(feed(head(), body()), send)
+    assert (outcome(metrics, "replied"), outcome(metrics, "cancelled")) == (1, 0)
 
 
 class Plan:

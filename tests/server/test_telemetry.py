@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
@@ -82,3 +83,30 @@ def test_metrics_of_two_servers_do_not_mix() -> None:
     first, second = Metrics(), Metrics()
     first.cold_searches.inc()
     assert second.registry.get_sample_value("toolsearch_cold_searches_total") == 0
+
+
+@dataclass
+class Happened:
+    built: int = 0
+    evicted_callers: int = 0
+
+
+@dataclass
+class Store:
+    callers: int
+    catalogues: int
+    tools: int
+    size: int
+    counters: Happened
+
+
+def test_stores_are_summed_at_every_scrape() -> None:
+    metrics = Metrics()
+    stores = [Store(2, 1, 10, 100, Happened(built=1)), Store(3, 1, 20, 200, Happened(3, 4))]
+    metrics.watch(lambda: stores)
+    value = metrics.registry.get_sample_value
+    assert value("toolsearch_callers") == 5
+    assert value("toolsearch_catalogue_bytes") == 300
+    stores[0].counters.built = 2
+    assert value("toolsearch_store_events_total", {"event": "built"}) == 5
+    assert value("toolsearch_store_events_total", {"event": "evicted_callers"}) == 4

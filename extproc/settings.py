@@ -74,7 +74,7 @@ class Search(Section):
     embedder: str = "default"
     """``default``, ``none``, a model2vec folder or name, ``openai:…`` or ``onnx:…``."""
     fusion: Literal["zscore", "rrf"] = "zscore"
-    lexical_weight: Annotated[float, Field(ge=0, le=1)] = 0.4
+    lexical_weight: Annotated[float, Field(ge=0, le=1)] = 0.3
     limit: Annotated[int, Field(ge=1)] = 5
     """Hits for each query unless the caller asks for another number."""
     max_limit: Annotated[int, Field(ge=1)] = 25

@@ -7,23 +7,42 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 import numpy as np
-from numpy.typing import NDArray
 
 from extproc.search.cache import ByteCache
+from extproc.search.dense import (
+    NAME_WEIGHT,
+    SENTENCE_WEIGHT,
+    Matrix,
+    QueryVectors,
+    ToolWords,
+    by_piece,
+    embed_queries,
+)
 from extproc.search.embedder import Embedder, EmbedderError
-from extproc.search.fields import Fields, Named, embedding_text, tool_fields
+from extproc.search.fields import Fields, Named, embedding_parts, embedding_text, tool_fields, tool_words
 from extproc.search.words import Analyzer
 from extproc.settings import Search
-
-Matrix = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a catalogue-independent look at one tool gives: tokens by field, digest of the text to embed."""
+    """What a look at one tool alone gives: tokens by field, words to embed one by one, digest of its texts."""
 
     fields: Fields
+    words: tuple[str, ...]
     text_digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """``vectors``: a row for each tool.  ``words``: None where the embedder does not embed word by word."""
+
+    vectors: Matrix
+    words: ToolWords | None
+
+    @property
+    def nbytes(self) -> int:
+        return self.vectors.nbytes + (self.words.nbytes if self.words is not None else 0)
 
 
 class Caches:
@@ -68,43 +87,70 @@ class Engine:
         out: list[Prepared] = []
         for key, named, found in zip(keys, tools, known, strict=True):
             if found is None:
-                text = embedding_text(named).encode()
+                text = "\\0".join(embedding_parts(named)).encode()
                 fields = tool_fields(named, self.caches.analyzer)
-                found = Prepared(fields, blake2b(text, digest_size=16).digest())
-                fresh.append((key, found, 400 + 8 * sum(map(len, fields))))
+                found = Prepared(fields, tool_words(named), blake2b(text, digest_size=16).digest())
+                size = 500 + 8 * (sum(map(len, fields)) + len(found.words))
+                fresh.append((key, found, size))
             out.append(found)
         self.caches.prepared.put_many(fresh)
         return out
 
-    def vectors(self, tools: Sequence[Named], prepared: Sequence[Prepared]) -> Matrix | None:
-        """One row for each tool, or None without an embedder or when it failed (``on_failure`` was told)."""
-        if self.embedder is None or not tools:
+    def dense(self, tools: Sequence[Named], prepared: Sequence[Prepared]) -> Dense | None:
+        """Vectors of every tool, or None without an embedder or when it failed (``on_failure`` was told)."""
+        embedder = self.embedder
+        if embedder is None or not tools:
             return None
-        name, dimension = self.embedder.name, self.embedder.dimension
+        name, dimension = embedder.name, embedder.dimension
         keys = [(name, each.text_digest) for each in prepared]
-        known = self.caches.vectors.get_many(keys)
-        missing = {
-            key: row for row, (key, found) in enumerate(zip(keys, known, strict=True)) if found is None
-        }
-        fresh: dict[tuple[str, bytes], Matrix] = {}
-        if missing:
-            texts = [embedding_text(tools[row]) for row in missing.values()]
-            made = self.embed(texts)
-            if made is None:
-                return None
-            fresh = dict(zip(missing, made, strict=True))
-            self.caches.vectors.put_many((key, row.copy(), row.nbytes + 250) for key, row in fresh.items())
-        matrix = np.empty((len(tools), dimension), np.float32)
-        for row, (key, found) in enumerate(zip(keys, known, strict=True)):
-            matrix[row] = fresh[key] if found is None else found
-        return matrix
-
-    def embed(self, texts: Sequence[str]) -> Matrix | None:
-        """Vectors of ``texts``, or None without an embedder or when it failed (``on_failure`` was told)."""
-        if self.embedder is None:
-            return None
         try:
-            return self.embedder.embed(texts)
+            vectors = self._vectors(keys, lambda rows: _tool_vectors(embedder, [tools[row] for row in rows]))
+            if not by_piece(embedder):
+                return Dense(_stack(vectors, dimension), None)
+            words = list(dict.fromkeys(word for each in prepared for word in each.words))
+            wanted = [(name, word.encode()) for word in words]
+            found = self._vectors(wanted, lambda rows: embedder.embed([words[row] for row in rows]))
         except EmbedderError as error:
             self.on_failure(error)
             return None
+        table = ToolWords([each.words for each in prepared], dict(zip(words, found, strict=True)), dimension)
+        return Dense(_stack(vectors, dimension), table)
+
+    def queries(self, queries: Sequence[str]) -> list[QueryVectors] | None:
+        """Vectors of queries, or None without an embedder or when it failed (``on_failure`` was told)."""
+        if self.embedder is None:
+            return None
+        try:
+            return embed_queries(self.embedder, queries)
+        except EmbedderError as error:
+            self.on_failure(error)
+            return None
+
+    def _vectors(
+        self, keys: Sequence[tuple[str, bytes]], make: Callable[[Sequence[int]], Matrix]
+    ) -> list[Matrix]:
+        known = self.caches.vectors.get_many(keys)
+        missing: dict[tuple[str, bytes], int] = {}
+        for row, (key, found) in enumerate(zip(keys, known, strict=True)):
+            if found is None:
+                missing.setdefault(key, row)
+        fresh: dict[tuple[str, bytes], Matrix] = {}
+        if missing:
+            made = make(list(missing.values()))
+            fresh = dict(zip(missing, (row.copy() for row in made), strict=True))
+            self.caches.vectors.put_many((key, row, row.nbytes + 250) for key, row in fresh.items())
+        return [fresh[key] if found is None else found for key, found in zip(keys, known, strict=True)]
+
+
+def _tool_vectors(embedder: Embedder, tools: Sequence[Named]) -> Matrix:
+    if not by_piece(embedder):
+        return embedder.embed([embedding_text(named) for named in tools])
+    texts = [text for named in tools for text in embedding_parts(named)]
+    made = embedder.embed(texts).reshape(len(tools), 3, embedder.dimension)
+    mixed = made[:, 0] + NAME_WEIGHT * made[:, 1] + SENTENCE_WEIGHT * made[:, 2]
+    length = np.linalg.norm(mixed, axis=1, keepdims=True)
+    return np.asarray(mixed / np.maximum(length, 1e-9), np.float32)
+
+
+def _stack(vectors: Sequence[Matrix], dimension: int) -> Matrix:
+    return np.array(vectors, np.float32).reshape(len(vectors), dimension)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from extproc.catalog.model import Tool
+from extproc.search.segments import content_words, first_sentence
 from extproc.search.words import Analyzer, clean, split_identifier
 
 FIELDS = ("name", "description", "parameters", "parameter descriptions", "server")
@@ -51,6 +52,18 @@ def embedding_text(named: Named, limit: int = 600) -> str:
     names = ", ".join(split_identifier(name) for name, _ in list(schema_parameters(tool.input_schema))[:12])
     described = tool.description or tool.title
     return clean(f"{head}. {described[:limit]}" + (f" Parameters: {names}" if names else ""))
+
+
+def embedding_parts(named: Named) -> tuple[str, str, str]:
+    """The whole text, the name, the first sentence of the description."""
+    sentence = clean(first_sentence(named.tool.description or named.tool.title))
+    return embedding_text(named), clean(split_identifier(named.local)), sentence
+
+
+def tool_words(named: Named) -> tuple[str, ...]:
+    """The words that stand for a tool one by one: its name, first sentence and server."""
+    sentence = first_sentence(named.tool.description or named.tool.title)
+    return content_words(clean(f"{named.local} {sentence} {named.server}"), 24)
 
 
 def schema_parameters(raw_schema: bytes) -> Iterator[tuple[str, str]]:

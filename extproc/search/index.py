@@ -9,19 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extproc.catalog.model import Catalogue, Tool
-from extproc.search.engine import Engine, Matrix
+from extproc.search.dense import QueryVectors
+from extproc.search.engine import Engine
 from extproc.search.fields import FIELDS, Named
-from extproc.search.fusion import Floats, best, gated, reciprocal_rank
+from extproc.search.fusion import Floats, best
 from extproc.search.match import Match, Matcher
 from extproc.search.names import Names
+from extproc.search.ranking import CANDIDATES, fuse, known_gate, lexical_weight, refine, wordwise_share
 from extproc.search.servers import UnknownServer, detect_separator, rows_of_server, server_names, split_name
-from extproc.search.words import clean
 
 MAX_QUERY = 10_000
 """Characters of a query that are read."""
-GATE_FULL = 0.7
-"""Share of known words from which the lexical weight counts fully."""
-
 Rows = NDArray[np.intp]
 
 
@@ -92,7 +90,7 @@ class _Core:
         prepared = engine.prepare(named)
         self.documents = [each.fields for each in prepared]
         self.matcher = Matcher(self.documents)
-        self.vectors: Matrix | None = engine.vectors(named, prepared)
+        self.dense = engine.dense(named, prepared)
         self.by_name = Names(self.names, [local for _, local in split])
         self.row = {name: row for row, name in enumerate(self.names)}
 
@@ -131,7 +129,7 @@ class ToolIndex:
     @property
     def dense(self) -> bool:
         """Whether vectors take part in the ranking."""
-        return self._core.vectors is not None
+        return self._core.dense is not None
 
     @property
     def nbytes(self) -> int:
@@ -139,7 +137,7 @@ class ToolIndex:
         if self._rows is not None and self._mask is not None:
             return self._rows.nbytes + self._mask.nbytes + 200
         core = self._core
-        vectors = core.vectors.nbytes if core.vectors is not None else 0
+        vectors = core.dense.nbytes if core.dense is not None else 0
         return vectors + core.matcher.nbytes + core.by_name.nbytes + 300 * len(core.names)
 
     def servers(self) -> tuple[str, ...]:
@@ -184,52 +182,55 @@ class ToolIndex:
         mask[rows] = True
         return rows, mask
 
-    def _embed(self, queries: Sequence[str]) -> Matrix | None:
-        if self._core.vectors is None:
+    def _embed(self, queries: Sequence[str]) -> list[QueryVectors] | None:
+        if self._core.dense is None:
             return None
-        return self._core.engine.embed([clean(query[:MAX_QUERY]) for query in queries])
+        return self._core.engine.queries([query[:MAX_QUERY] for query in queries])
 
     def _rank(
-        self, query: str, k: int, rows: Rows | None, mask: NDArray[np.bool_] | None, vector: Floats | None
+        self,
+        query: str,
+        k: int,
+        rows: Rows | None,
+        mask: NDArray[np.bool_] | None,
+        vectors: QueryVectors | None,
     ) -> _Ranked:
         core = self._core
         query = query[:MAX_QUERY]
         match = core.matcher.match(core.engine.caches.analyzer.asked(query), mask)
-        lexical = match.lexical
-        cosine = core.vectors @ vector if core.vectors is not None and vector is not None else None
+        lexical, cover = match.lexical, match.cover
+        cosine = None
+        if core.dense is not None and vectors is not None:
+            cosine = (core.dense.vectors @ vectors.parts.T).max(axis=1)
         if rows is None:
             rows = np.arange(len(core.names))
         else:
-            lexical = lexical[rows]
+            lexical, cover = lexical[rows], cover[rows]
             cosine = None if cosine is None else cosine[rows]
-        scores, gate = self._fuse(match, lexical, cosine)
+        scores, gate = lexical, 1.0
+        if cosine is not None:
+            settings = core.engine.settings
+            gate = lexical_weight(match, lexical, cover, settings.lexical_weight)
+            scores = fuse(settings.fusion, lexical, cosine, gate)
+            if (
+                core.dense is not None
+                and core.dense.words is not None
+                and vectors is not None
+                and settings.fusion == "zscore"
+            ):
+                top = best(scores, max(CANDIDATES, 2 * k))
+                likeness = core.dense.words.likeness(vectors, rows[top])
+                scores = refine(scores, cosine, likeness, top, wordwise_share(gate, known_gate(match)))
         named = core.by_name.named(query)
         if mask is not None:
             named = {row: rank for row, rank in named.items() if mask[row]}
-        order = best(np.where(self._relevant(lexical, cosine), scores, -np.inf), k)
+        relevant = lexical > 0 if cosine is None else (lexical > 0) | (cosine > 0)
+        order = best(np.where(relevant, scores, -np.inf), k)
+        order = order[relevant[order] & np.isfinite(scores[order])]
         if named:
             order = self._named_first(order, rows, scores, named, k)
-        order = order[[bool(lexical[i] > 0) or cosine is not None or int(rows[i]) in named for i in order]]
-        return _Ranked(
-            rows[order],
-            scores[order],
-            named,
-            lexical[order],
-            None if cosine is None else cosine[order],
-            gate,
-            match,
-        )
-
-    def _relevant(self, lexical: Floats, cosine: Floats | None) -> NDArray[np.bool_]:
-        return lexical > 0 if cosine is None else (lexical > 0) | (cosine > 0)
-
-    def _fuse(self, match: Match, lexical: Floats, cosine: Floats | None) -> tuple[Floats, float]:
-        if cosine is None:
-            return lexical, 1.0
-        settings = self._core.engine.settings
-        gate = settings.lexical_weight * min(1.0, match.known / GATE_FULL)
-        fuse = reciprocal_rank if settings.fusion == "rrf" else gated
-        return fuse(lexical, cosine, gate), gate
+        cosines = None if cosine is None else cosine[order]
+        return _Ranked(rows[order], scores[order], named, lexical[order], cosines, gate, match)
 
     @staticmethod
     def _named_first(order: Rows, rows: Rows, scores: Floats, named: dict[int, int], k: int) -> Rows:

@@ -79,7 +79,6 @@ class Lexical:
         impact = self.idf[term] * frequency * (weights.k1 + 1) / (frequency + weights.k1)
         start = np.concatenate(([0], np.cumsum(count))).astype(np.int64)
         self.postings = Columns(start, row.astype(np.int32), impact.astype(np.float32))
-        self.best = np.maximum.reduceat(self.postings.values, start[:-1]) if len(vocabulary) else impact
 
     def scores(self, words: Iterable[str]) -> Floats:
         """The plain sum for each document; a word asked twice counts twice."""
@@ -94,7 +93,7 @@ class Lexical:
     @property
     def nbytes(self) -> int:
         words = sum(map(len, self.vocabulary)) + 110 * len(self.vocabulary)
-        return words + self.postings.nbytes + self.idf.nbytes + self.best.nbytes
+        return words + self.postings.nbytes + self.idf.nbytes
 
 
 def _field(

@@ -34,11 +34,11 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Match:
     """``lexical``: one score for each tool.  ``known``: share of the query's words that the catalogue knows,
-    numbers aside.  ``reach``: the best score as a share of what a tool with all the words could get."""
+    numbers aside.  ``cover``: the share of each tool's name that the query mentions."""
 
     lexical: Floats
     known: float
-    reach: float
+    cover: Floats
     found: tuple[Found, ...]
 
 
@@ -56,16 +56,13 @@ class Matcher:
         found = self._find(asked, mask)
         size = self.lexical.size
         score, cover = np.zeros(size, np.float32), np.zeros(size, np.float32)
-        best = 0.0
         for each in found:
-            for position, (term, likeness) in enumerate(each.terms):
+            for term, likeness in each.terms:
                 rows, impact = self.lexical.postings.column(term)
                 score[rows] += impact if likeness == 1 else likeness * impact
                 rows, share = self.shares.column(term)
                 if len(rows):
                     cover[rows] += share if likeness == 1 else likeness * share
-                if position == 0:
-                    best += likeness * float(self.lexical.best[term])
         np.minimum(cover, 1, out=cover)
         score *= 1 + NAME_BOOST * cover
         known, total = 0.0, 0
@@ -78,7 +75,7 @@ class Matcher:
                 known += 1
             elif each.terms and each.terms[0][1] >= CLOSE:
                 known += each.terms[0][1]
-        return Match(score, known / max(total, 1), 0.0, tuple(found))
+        return Match(score, known / max(total, 1), cover, tuple(found))
 
     def _find(self, asked: Sequence[Asked], mask: Mask | None) -> list[Found]:
         vocabulary = self.lexical.vocabulary

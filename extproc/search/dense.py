@@ -1,0 +1,130 @@
+"""Vectors of tools and queries: one for each tool, and one for each word where words are cheap to embed.
+
+A tool's vector is that of its whole text; with a static table the name and the first sentence are added with a
+weight of their own.  Word vectors give the late-interaction score of ColBERT (Khattab and Zaharia 2020): each
+query word counts with the tool word nearest to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extproc.search.embedder import Embedder
+from extproc.search.lexical import Floats
+from extproc.search.segments import content_words, segments
+from extproc.search.words import clean
+
+Matrix = NDArray[np.float32]
+
+NAME_WEIGHT = 0.3
+SENTENCE_WEIGHT = 0.3
+_MOST_WORDS = 64
+
+
+@runtime_checkable
+class PieceTable(Protocol):
+    """An embedder that looks pieces up: many small texts cost it no more than one long text."""
+
+    def tokenize(self, text: str) -> list[int]:
+        """Numbers of the pieces of a text."""
+
+
+def by_piece(embedder: Embedder) -> bool:
+    """Whether queries and tools may be embedded part by part and word by word."""
+    return isinstance(embedder, PieceTable)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTexts:
+    """What of one query is embedded: ``parts`` (the whole query first) and the ``words`` of each part."""
+
+    parts: tuple[str, ...]
+    words: tuple[tuple[str, ...], ...] = ()
+
+    @classmethod
+    def of(cls, query: str, pieces: bool) -> QueryTexts:
+        query = clean(query)
+        if not pieces:
+            return cls((query,))
+        parts = tuple(segments(query))
+        known: dict[str, None] = {}
+        words = []
+        for part in parts:
+            mine = content_words(part, 24)
+            for word in mine:
+                if len(known) < _MOST_WORDS:
+                    known.setdefault(word)
+            words.append(tuple(word for word in mine if word in known))
+        return cls(parts, tuple(words))
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVectors:
+    """``parts``: a row for each part.  ``words``: a row for each different word; ``groups``: the rows of each
+    part's words."""
+
+    parts: Matrix
+    words: Matrix
+    groups: tuple[tuple[int, ...], ...]
+
+
+def embed_queries(embedder: Embedder, queries: Sequence[str]) -> list[QueryVectors]:
+    """Vectors of several queries in one call of the embedder.  Raises ``EmbedderError``."""
+    plans = [QueryTexts.of(query, by_piece(embedder)) for query in queries]
+    rows: dict[str, int] = {}
+    for plan in plans:
+        for text in (*plan.parts, *(word for part in plan.words for word in part)):
+            rows.setdefault(text, len(rows))
+    vectors = embedder.embed(list(rows))
+    out = []
+    for plan in plans:
+        words = list(dict.fromkeys(word for part in plan.words for word in part))
+        place = {word: i for i, word in enumerate(words)}
+        groups = tuple(tuple(place[word] for word in part) for part in plan.words if part)
+        parts = vectors[[rows[part] for part in plan.parts]]
+        out.append(QueryVectors(parts, vectors[[rows[word] for word in words]], tuple(dict.fromkeys(groups))))
+    return out
+
+
+class ToolWords:
+    """Word vectors of a catalogue, one byte for each number."""
+
+    def __init__(self, words: Sequence[Sequence[str]], vectors: dict[str, Matrix], dimension: int) -> None:
+        vocabulary = {word: i for i, word in enumerate(vectors)}
+        table = np.array(list(vectors.values()), np.float32).reshape(len(vectors), dimension)
+        top = np.maximum(np.abs(table).max(axis=1, initial=0.0), 1e-9)
+        self._table = np.round(table * (127 / top)[:, None]).astype(np.int8)
+        self._scale = (top / 127).astype(np.float32)
+        lengths = [len(each) for each in words]
+        self._start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        flat = (vocabulary[word] for each in words for word in each)
+        self._flat = np.fromiter(flat, np.int32, sum(lengths))
+
+    def likeness(self, query: QueryVectors, rows: NDArray[np.intp]) -> Floats:
+        """For each tool of ``rows`` the best part's mean over its words of the squared best cosine."""
+        best = np.zeros(len(rows), np.float32)
+        if not len(query.words):
+            return best
+        lengths = self._start[rows + 1] - self._start[rows]
+        has = np.flatnonzero(lengths)
+        if not len(has):
+            return best
+        starts = np.concatenate(([0], np.cumsum(lengths[has])[:-1]))
+        places = np.repeat(self._start[rows[has]] - starts, lengths[has]) + np.arange(int(lengths.sum()))
+        words, inverse = np.unique(self._flat[places], return_inverse=True)
+        table = self._table[words].astype(np.float32)
+        cosines = (query.words @ table.T) * self._scale[words]
+        nearest = np.maximum.reduceat(cosines[:, inverse], starts, axis=1)
+        np.maximum(nearest, 0, out=nearest)
+        nearest *= nearest
+        best[has] = np.max([nearest[list(group)].mean(axis=0) for group in query.groups], axis=0)
+        return best
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._table.nbytes) + self._scale.nbytes + self._start.nbytes + self._flat.nbytes

@@ -81,9 +81,12 @@ class Service:
                 return int(self._server.add_insecure_port(target))
             return int(self._server.add_secure_port(target, credentials))
         except RuntimeError:
-            raise AddressInUse(
-                f"cannot listen on {target}: in use, not permitted or not an address"
-            ) from None
+            # grpc tells the reason to its own log only.
+            if credentials is None:
+                text = "in use, not permitted or not an address of this machine"
+                raise AddressInUse(f"cannot listen on {target}: {text}") from None
+            text = "the address is in use, or server.tls_cert and server.tls_key are no matching PEM files"
+            raise TlsError(f"cannot listen on {target} with TLS: {text}") from None
 
     async def _set(self, status: Any) -> None:
         for name in ("", SERVICE):

@@ -234,3 +234,11 @@ async def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path) -> Non
     settings = Server(tls_cert=str(tmp_path / "no.crt"), tls_key=str(tmp_path / "no.key"))
     with pytest.raises(TlsError, match=r"no\.key"):
         await Service(driver(Decider(), Metrics()), settings).start(ANY)
+
+
+async def test_a_certificate_that_is_none_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "c.pem"
+    file.write_text("no certificate")
+    settings = Server(tls_cert=str(file), tls_key=str(file))
+    with pytest.raises(TlsError, match=r"server\.tls_cert"):
+        await Service(driver(Decider(), Metrics()), settings).start(ANY)

@@ -8,8 +8,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_health.v1._async import HealthServicer
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from extproc.addresses import Address, Tcp, Unix
 from extproc.server.driver import PROFILE_KEY, Driver, MalformedMessage
@@ -32,7 +31,7 @@ class Service:
     def __init__(self, driver: Driver, settings: Server) -> None:
         self._driver = driver
         self._settings = settings
-        self._health = HealthServicer()
+        self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
         self._server = grpc.aio.server(options=_options(settings))
         self._socket: Path | None = None
         handler = grpc.stream_stream_rpc_method_handler(self._process)

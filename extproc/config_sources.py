@@ -17,6 +17,7 @@ from extproc.settings import Settings
 PREFIX = "TOOLSEARCH_"
 CONFIG_VARIABLE = "TOOLSEARCH_CONFIG"
 """Names the YAML file when there is no ``--config``."""
+_NO_SETTINGS = (CONFIG_VARIABLE, "TOOLSEARCH_MODELS")
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -158,7 +159,7 @@ def _not_a_mapping(path: tuple[str, ...], value: object, source: str) -> str:
 def _from_environment(environ: Mapping[str, str], problems: list[str]) -> Tree:
     found: Tree = {}
     for variable, text in environ.items():
-        if variable.startswith(PREFIX) and variable != CONFIG_VARIABLE:
+        if variable.startswith(PREFIX) and variable not in _NO_SETTINGS:
             path = tuple(variable.removeprefix(PREFIX).lower().split("__"))
             found[path] = Given(_parse(path, text, variable, problems), variable)
     return found

@@ -147,6 +147,10 @@ def test_a_variable_nobody_knows_is_told(variable: str, part: str) -> None:
     assert part in problem
 
 
+def test_variables_for_other_purposes_are_left_alone() -> None:
+    assert load(environ={"TOOLSEARCH_MODELS": "/srv/models"}) == load()
+
+
 def test_broken_json_in_a_variable_is_told() -> None:
     assert problems(environ={"TOOLSEARCH_CALLER__HEADERS": '["a"'}) == [
         "caller.headers: not valid JSON (from TOOLSEARCH_CALLER__HEADERS)"

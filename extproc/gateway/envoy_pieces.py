@@ -261,15 +261,7 @@ def rbac_filter(scope: str = "mcp:tools") -> Noted:
                         "mcp-users": {
                             "permissions": [{"any": True}],
                             "principals": [
-                                {
-                                    "metadata": {
-                                        "filter": JWT_FILTER,
-                                        "path": [{"key": "payload"}, {"key": "scope"}],
-                                        "value": {
-                                            "string_match": {"safe_regex": {"regex": f"(.* )?{scope}( .*)?"}}
-                                        },
-                                    }
-                                }
+                                {"sourced_metadata": {"metadata_matcher": claim_matcher("scope", scope)}}
                             ],
                         }
                     },
@@ -277,6 +269,15 @@ def rbac_filter(scope: str = "mcp:tools") -> Noted:
             },
         },
     )
+
+
+def claim_matcher(claim: str, word: str) -> Tree:
+    """Matches a verified claim that is a list of words with ``word`` among them."""
+    return {
+        "filter": JWT_FILTER,
+        "path": [{"key": "payload"}, {"key": claim}],
+        "value": {"string_match": {"safe_regex": {"regex": f"(.* )?{word}( .*)?"}}},
+    }
 
 
 def mcp_filter() -> Noted:

@@ -7,30 +7,34 @@ imports this module.
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import betterproto2
-from envoy_data_plane.envoy.config.bootstrap.v3 import Bootstrap
-from envoy_data_plane.envoy.config.cluster.v3 import Cluster
-from envoy_data_plane.envoy.config.listener.v3 import Listener
-from envoy_data_plane.envoy.config.route.v3 import RouteConfiguration
-from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import ExternalProcessor
-from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v3 import HttpFilter
+with warnings.catch_warnings():
+    # Generated code of thousands of lines warns about its own style while it is imported.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import betterproto2
+    from envoy_data_plane.envoy.config.bootstrap.v3 import Bootstrap
+    from envoy_data_plane.envoy.config.cluster.v3 import Cluster
+    from envoy_data_plane.envoy.config.listener.v3 import Listener
+    from envoy_data_plane.envoy.config.route.v3 import RouteConfiguration
+    from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import ExternalProcessor
+    from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v3 import HttpFilter
+
+    for _package in (
+        "filters.http.ext_proc",
+        "filters.http.jwt_authn",
+        "filters.http.mcp",
+        "filters.http.mcp_router",
+        "filters.http.rbac",
+        "filters.http.router",
+        "transport_sockets.tls",
+        "upstreams.http",
+    ):
+        importlib.import_module(f"envoy_data_plane.envoy.extensions.{_package}.v3")
 
 from extproc.gateway.yamltext import Plain
-
-for _package in (
-    "filters.http.ext_proc",
-    "filters.http.jwt_authn",
-    "filters.http.mcp",
-    "filters.http.mcp_router",
-    "filters.http.rbac",
-    "filters.http.router",
-    "transport_sockets.tls",
-    "upstreams.http",
-):
-    importlib.import_module(f"envoy_data_plane.envoy.extensions.{_package}.v3")
 
 KINDS: Final[Mapping[str, type[betterproto2.Message]]] = {
     "bootstrap": Bootstrap,

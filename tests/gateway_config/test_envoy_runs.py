@@ -1,0 +1,246 @@
+"""Every plain-Envoy file in a real Envoy: loaded, started, and asked."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from extproc.cli import main
+from extproc.gateway import shipped
+from extproc.gateway.doctor.live import Mark, Step, Target, run_live
+from extproc.gateway.options import Jwt
+from tests.gateway_config.conftest import AUDIENCE, ISSUER, Issuer, Pki
+from tests.harness import servers
+from tests.harness.gateway import Envoy, _envoy_binary
+from tests.harness.processes import free_ports
+from tests.harness.processor import Processor
+from tests.harness.stack import single_upstream
+
+ROOT = Path(__file__).parents[2]
+WHOLE = sorted(
+    name
+    for name in shipped.FILES
+    if name.startswith("envoy/") and "kubernetes" not in name and name != "envoy/filter.yaml"
+)
+JOINED = [
+    "envoy/mcp-router.yaml",
+    "envoy/loopback-catalogue.yaml",
+    "envoy/profiles.yaml",
+    "envoy/compose.yaml",
+]
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    },
+}
+OTHERS = ("toolsearch", "identity-provider")
+HEADERS = {"accept": "application/json, text/event-stream"}
+
+
+def text_of(name: str, pki: Pki) -> str:
+    """The file with its certificates where this test has them."""
+    text = (ROOT / name).read_text("utf-8")
+    return text.replace("/etc/envoy/tls/", f"{pki.folder}/")
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_envoy_accepts_the_file(name: str, tmp_path: Path, pki: Pki) -> None:
+    file = tmp_path / "envoy.yaml"
+    file.write_text(text_of(name, pki), "utf-8")
+    done = subprocess.run(
+        [_envoy_binary(), "--mode", "validate", "-c", str(file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "OK" in done.stdout + done.stderr
+
+
+def test_envoy_refuses_what_the_test_above_would_have_to_see(tmp_path: Path) -> None:
+    file = tmp_path / "envoy.yaml"
+    text = (ROOT / "envoy" / "mcp-router.yaml").read_text("utf-8")
+    file.write_text(text.replace("allow_mode_override", "allow_mode_overide"), "utf-8")
+    command = [_envoy_binary(), "--mode", "validate", "-c", str(file)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode != 0
+
+
+@contextlib.contextmanager
+def running(name: str, tmp_path: Path, pki: Pki, processor_port: int, upstream: int) -> Iterator[Envoy]:
+    file = tmp_path / Path(name).name
+    file.write_text(text_of(name, pki), "utf-8")
+    clusters = [
+        each["name"] for each in yaml.safe_load(file.read_text("utf-8"))["static_resources"]["clusters"]
+    ]
+    own = {each: upstream for each in clusters if each not in ("toolsearch", "identity-provider")}
+    envoy = Envoy(file, own, processor_port, tmp_path)
+    try:
+        envoy.start()
+        yield envoy
+    finally:
+        envoy.stop()
+
+
+@pytest.mark.parametrize("name", [each for each in WHOLE if each != "envoy/jwt-rbac.yaml"])
+def test_without_a_processor_nothing_leaks(name: str, tmp_path: Path, pki: Pki) -> None:
+    """Envoy starts, answers, and stays closed; a live admin has nothing for the doctor to complain about."""
+    upstream, nobody = free_ports(2)
+    office = servers.fixture(upstream, tmp_path)
+    with office.process:
+        office.process.wait_ready(office.ready)
+        with running(name, tmp_path, pki, nobody, upstream) as envoy:
+            answer = httpx.post(envoy.url("/mcp"), json=INITIALIZE, headers=HEADERS, timeout=30)
+            assert answer.status_code == 500
+            assert answer.content == b""
+            catalogue = f"http://127.0.0.1:{envoy.ports.get('catalogue', envoy.port)}/mcp/all"
+            if "path: /mcp/all" in text_of(name, pki):
+                answer = httpx.post(catalogue, json=INITIALIZE, headers=HEADERS, timeout=30)
+                assert answer.status_code == 200
+                assert "protocolVersion" in answer.text
+            assert main(["doctor", f"http://127.0.0.1:{envoy.admin_port}"]) == 0
+
+
+def test_the_token_is_asked_for_before_anything_else(tmp_path: Path, pki: Pki) -> None:
+    """The issuer's keys cannot even be fetched: a request without a token needs none."""
+    (nowhere,) = free_ports(1)
+    processor = Processor(tmp_path)
+    try:
+        processor.start()
+        with running("envoy/jwt-rbac.yaml", tmp_path, pki, processor.port, nowhere) as envoy:
+            answer = httpx.post(envoy.url("/mcp"), json=INITIALIZE, headers=HEADERS, timeout=30)
+            assert answer.status_code == 401
+            assert "www-authenticate" in answer.headers
+    finally:
+        processor.stop()
+
+
+def live(url: str, token: str = "") -> list[Step]:
+    headers = (("authorization", f"Bearer {token}"),) if token else (("x-api-key", "somebody"),)
+    return run_live(Target(url, headers))
+
+
+def good(steps: list[Step]) -> bool:
+    assert not any(step.failed for step in steps), "".join(step.shown for step in steps)
+    assert [step.name.split(" ")[0] for step in steps if step.mark is Mark.OK].count("search_tools") >= 1
+    return True
+
+
+@pytest.mark.parametrize("name", ["single-upstream", "full-duplex"])
+def test_both_eras_through_the_file(name: str, tmp_path: Path) -> None:
+    with single_upstream(tmp_path, ROOT / "envoy" / f"{name}.yaml") as stack:
+        steps = live(stack.url)
+        assert good(steps)
+        assert {step.mark for step in steps} == {Mark.OK}
+        assert main(["doctor", "--live", stack.url, "--header", "x-api-key: me"]) == 0
+        assert main(["doctor", "--live", f"http://127.0.0.1:{free_ports(1)[0]}/mcp"]) == 1
+
+
+def test_live_sees_that_the_raw_route_is_raw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with single_upstream(tmp_path) as stack:
+        assert main(["doctor", "--live", stack.raw_url]) == 1
+    assert "and not the six" in capsys.readouterr().out
+
+
+def test_unix_socket(tmp_path: Path, pki: Pki) -> None:
+    (upstream,) = free_ports(1)
+    socket = tmp_path / "p.sock"
+    office = servers.fixture(upstream, tmp_path)
+    processor = Processor(tmp_path)
+    processor.process.command[processor.process.command.index("--listen") + 1] = f"unix:{socket}"
+    file = tmp_path / "unix.yaml"
+    text = text_of("envoy/unix-socket.yaml", pki)
+    file.write_text(text, "utf-8")
+    envoy = Envoy(file, {"office": upstream}, processor.port, tmp_path)
+    set_endpoint(envoy.config, {"pipe": {"path": str(socket)}})
+    with serving(office, processor, envoy):
+        assert good(live(envoy.url()))
+
+
+def test_mutual_tls(tmp_path: Path, pki: Pki) -> None:
+    (upstream,) = free_ports(1)
+    office = servers.fixture(upstream, tmp_path)
+    server = {
+        "tls_cert": pki.file("processor.pem"),
+        "tls_key": pki.file("processor-key.pem"),
+        "tls_client_ca": pki.file("ca.pem"),
+    }
+    processor = Processor(tmp_path, server=server)
+    file = tmp_path / "mtls.yaml"
+    file.write_text(text_of("envoy/mtls.yaml", pki), "utf-8")
+    envoy = Envoy(file, {"office": upstream}, processor.port, tmp_path)
+    with serving(office, processor, envoy):
+        assert good(live(envoy.url()))
+        assert main(["doctor", f"http://127.0.0.1:{envoy.admin_port}"]) == 0
+        # The same gateway without its certificate is turned away.
+        bare = Envoy(file, {"office": upstream}, processor.port, tmp_path)
+        context = cluster(bare.config)["transport_socket"]["typed_config"]["common_tls_context"]
+        del context["tls_certificates"]
+        bare.file = tmp_path / "bare.yaml"
+        bare.process.command[bare.process.command.index("-c") + 1] = str(bare.file)
+        try:
+            bare.start()
+            answer = httpx.post(bare.url(), json=INITIALIZE, headers=HEADERS, timeout=30)
+            assert answer.status_code == 500
+        finally:
+            bare.stop()
+
+
+def test_jwt_then_rbac_then_processor(tmp_path: Path, issuer: Issuer) -> None:
+    (upstream,) = free_ports(1)
+    office = servers.fixture(upstream, tmp_path)
+    options = replace(shipped.SINGLE, jwt=Jwt(ISSUER, AUDIENCE, str(issuer.jwks)))
+    file = tmp_path / "jwt.yaml"
+    file.write_text(shipped.envoy(options, ""), "utf-8")
+    claim = "metadata.filter_metadata['envoy.filters.http.jwt_authn']['payload']['sub']"
+    assert claim in file.read_text("utf-8")
+    processor = Processor(tmp_path, caller={"attributes": [claim]})
+    envoy = Envoy(file, {"office": upstream}, processor.port, tmp_path)
+    with serving(office, processor, envoy):
+        allowed = issuer.token(sub="ann", scope="mail mcp:tools")
+        assert good(live(envoy.url(), allowed))
+        assert good(live(envoy.url("/mcp"), issuer.token(sub="ann", scope="mcp:tools")))
+        for token, status in (
+            ("", 401),
+            ("nonsense", 401),
+            (issuer.token(sub="eve", scope="mail"), 403),
+            (issuer.token(sub="eve", scope="mcp:tools-not"), 403),
+            (issuer.token(sub="eve", scope="mcp:tools", aud="other"), 403),
+        ):
+            headers = {**HEADERS, **({"authorization": f"Bearer {token}"} if token else {})}
+            answer = httpx.post(envoy.url(), json=INITIALIZE, headers=headers, timeout=30)
+            assert answer.status_code == status
+        seen = [name for request in office.received() for name, _ in request["headers"]]
+        assert seen
+        assert "authorization" not in {name.lower() for name in seen}
+
+
+def cluster(config: dict[str, Any], name: str = "toolsearch") -> Any:
+    return next(each for each in config["static_resources"]["clusters"] if each["name"] == name)
+
+
+def set_endpoint(config: dict[str, Any], address: dict[str, Any]) -> None:
+    endpoints = cluster(config)["load_assignment"]["endpoints"]
+    endpoints[0]["lb_endpoints"][0]["endpoint"]["address"] = address
+
+
+@contextlib.contextmanager
+def serving(office: servers.Fixture, processor: Processor, envoy: Envoy) -> Iterator[None]:
+    with contextlib.ExitStack() as ends:
+        ends.callback(office.process.stop)
+        office.process.start()
+        ends.callback(processor.stop)
+        processor.start()
+        office.process.wait_ready(office.ready)
+        ends.callback(envoy.stop)
+        envoy.start()
+        yield

@@ -21,5 +21,5 @@ def sized(size: int) -> Chunker:
 
 
 one_byte = sized(1)
-odd = sized(7)
+odd = sized(31)
 """Splits multi-byte characters, CRLF pairs and JSON tokens alike."""

@@ -128,7 +128,7 @@ def test_other_params_keep_their_bytes(
     client = bench.client
     inner = {"name": "mail__send", "arguments": {}}
     own: dict[str, object] = client.meta() if client.modern else {}
-    kept = {**params, "_meta": {**own, "vendor/x": meta}}
+    kept: dict[str, object] = {**params, "_meta": {**own, "vendor/x": meta}}
     reply = bench.loop.run_until_complete(
         client.send("tools/call", {"name": "call_destructive_tool", "arguments": inner, **kept}, id=id)
     )

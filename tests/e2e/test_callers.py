@@ -118,6 +118,23 @@ async def test_insufficient_scope_passes_untouched(single: Stack) -> None:
     assert answer.headers["www-authenticate"] == 'Bearer error="insufficient_scope", scope="tools:write"'
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("token", ["someone", None])
+async def test_cold_call(single: Stack, version: str, token: str | None) -> None:
+    """Without a catalogue route the first call of an unknown caller learns the list and asks for another."""
+    elsewhere = {"host": f"{secrets.token_hex(8)}.test"}
+    async with Wire(
+        single.url, version, token and f"{token}-{secrets.token_hex(8)}", extra=elsewhere
+    ) as wire:
+        first = await wire.read("fixture_echo", {"text": "x"})
+        assert first.is_error
+        assert "again" in first.text
+        second = await wire.read("fixture_echo", {"text": "x"})
+        wrong = await wire.read("fixture_write", {"text": "x"})
+    assert echoed(second.text)["arguments"] == {"text": "x"}
+    assert wrong.is_error
+
+
 async def test_callers_on_joined_servers(joined: Stack) -> None:
     """Each sees what the raw route lists for the same token, which is all that a gateway hands on.
 

@@ -166,7 +166,7 @@ async def test_six_megabyte_tool_list(single: Stack, version: str, answers: str)
 async def test_six_megabyte_tool_list_through_joined_servers(joined: Stack) -> None:
     joined.office.set(extra_bytes=6_000_000)
     async with Wire(joined.url, "2025-06-18", fresh()) as wire:
-        searched = await wire.search("give back the arguments as they came")
+        searched = await wire.search(joined.name("fixture_echo"))
     assert joined.name("fixture_echo") in found(searched.text)
 
 

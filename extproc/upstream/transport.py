@@ -6,12 +6,14 @@ next, reads proxies and ``.netrc`` from the environment, follows redirects and i
 
 from __future__ import annotations
 
+import ssl
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+import certifi
 import httpx
 
 from extproc.exchange.messages import Headers
@@ -80,6 +82,7 @@ class Transport:
         self._url = httpx.URL(url)
         self._limit = limit
         self._http = httpx.AsyncHTTPTransport(
+            verify=_trusted() if self._url.scheme == "https" else False,
             trust_env=False,
             limits=httpx.Limits(
                 max_connections=connections,
@@ -139,6 +142,13 @@ class Transport:
 
     async def aclose(self) -> None:
         await self._http.aclose()
+
+
+def _trusted() -> ssl.SSLContext:
+    """The machine's authorities (``SSL_CERT_FILE`` included) besides those that come with httpx."""
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    return context
 
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:

@@ -27,8 +27,9 @@ needs_server = pytest.mark.skipif(
 
 
 async def until(condition: Callable[[], object]) -> None:
-    while not condition():  # noqa: ASYNC110
-        await asyncio.sleep(0.002)
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
 
 
 async def value(client: Redis, key: bytes | str) -> bytes:

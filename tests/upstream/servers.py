@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -47,8 +48,9 @@ class Recorder:
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait for something the other side does."""
-    while not condition():  # noqa: ASYNC110
-        await asyncio.sleep(0.002)
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
 
 
 class Hangup(Exception):
@@ -75,7 +77,7 @@ def event(message: object) -> bytes:
 
 
 @asynccontextmanager
-async def serving(handler: Handler) -> AsyncIterator[Recorder]:
+async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[Recorder]:
     recorder = Recorder()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -112,8 +114,9 @@ async def serving(handler: Handler) -> AsyncIterator[Recorder]:
         with suppress(asyncio.CancelledError):
             await connected(reader, writer)
 
-    server = await asyncio.start_server(ended, "127.0.0.1", 0, limit=2**22)
-    recorder.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp/all"
+    server = await asyncio.start_server(ended, "127.0.0.1", 0, limit=2**22, ssl=tls)
+    scheme = "https" if tls else "http"
+    recorder.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp/all"
     try:
         yield recorder
     finally:

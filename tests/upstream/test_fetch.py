@@ -3,11 +3,19 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import ssl
 import zlib
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from extproc.upstream import Failed, Fetched, Reason, Unauthorized, UpstreamClient
 
@@ -333,7 +341,9 @@ async def test_the_answer_is_found_among_other_messages_of_a_stream(make_client:
             + b'data: {"jsonrpc":"2.0","method":"notifications/message","params":{}}\n\n'
             + b'data: {"jsonrpc":"2.0","id":5,"method":"elicitation/create","params":{}}\r\n\r\n'
             + b'data: {"jsonrpc":"2.0","id":6,"method":"ping"}\n\n'
-            + b'data: {"jsonrpc":"2.0","id":1,"result":{"tools":[]}}\n\n'
+            + b'data: {"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"wrong"}]}}\n\n'
+            + b'data: {"jsonrpc":"2.0","id":%d,"result":{"tools":[{"name":"wrong"}]}}\n\n'
+            % (message["id"] + 1)
             + b'data: {"jsonrpc":"2.0",\ndata: "id":%d,"result":{"tools":[]}}\n\n' % message["id"]
         )
         pieces = (chunk(frames[start : start + cut]) for start in range(0, len(frames), cut))
@@ -550,6 +560,45 @@ async def test_a_kept_connection_that_died_costs_one_repeat(make_client: Make) -
         assert names(await client.fetch(caller()))
 
 
+def _certificate(folder: Path) -> Path:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gateway")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    file = folder / "gateway.pem"
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    file.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    return file
+
+
+async def test_tls_is_checked_against_the_machines_authorities(
+    make_client: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = _certificate(tmp_path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(file)
+    async with serving(McpServer(), tls) as server:
+        outcome = await make_client(server.url).fetch(caller())
+        assert isinstance(outcome, Failed)
+        assert outcome.reason is Reason.CONNECT
+        assert server.requests == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(file))
+        assert names(await make_client(server.url).fetch(caller())) == ["a", "b", "c"]
+
+
 # Many at once ---------------------------------------------------------------------------------------------
 
 
@@ -565,13 +614,12 @@ async def test_many_cold_callers_on_a_slow_upstream_are_bounded(make_client: Mak
 
 async def test_waiting_for_a_place_ends_at_the_deadline(make_client: Make) -> None:
     async with serving(McpServer(delay=30)) as server:
-        client = make_client(server.url, catalog={"max_fetches": 1, "timeout": 0.2})
-        outcomes = await asyncio.gather(*(client.fetch(caller(name=f"c{n}")) for n in range(3)))
-    assert sorted(outcome.reason for outcome in outcomes if isinstance(outcome, Failed)) == [
-        Reason.BUSY,
-        Reason.BUSY,
-        Reason.TIMEOUT,
-    ]
+        client = make_client(server.url, catalog={"max_fetches": 1})
+        holding = asyncio.ensure_future(client.fetch(caller(), timeout=30))
+        await until(lambda: server.requests)
+        assert await client.fetch(caller(name="bob"), timeout=0.05) == Failed(Reason.BUSY)
+        holding.cancel()
+        assert await client.fetch(caller(name="eve"), timeout=0.05) == Failed(Reason.TIMEOUT)
 
 
 async def test_a_failing_upstream_is_left_alone_then_tried_once(make_client: Make) -> None:

@@ -219,6 +219,7 @@ async def test_a_fetch_begun_before_a_refusal_does_not_revive_the_caller(world: 
     await until(lambda: world.server.requests)
     world.now[0] += 1
     world.store.drop(ANN.key)
+    world.now[0] += 1
     assert isinstance(await waiting, Warm)
     assert world.names(ANN) is None
 

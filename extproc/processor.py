@@ -27,7 +27,7 @@ from extproc.exchange.messages import (
 from extproc.mcp import headers, slices
 from extproc.profiles import Profile, build_profile
 from extproc.rewriter import batch, plans, request, response, routes, rpc
-from extproc.rewriter.decisions import CallMany, Heavy, Learned, NeedCatalogue, OnRequest, Outdated
+from extproc.rewriter.decisions import CallMany, Changed, Heavy, Learned, NeedCatalogue, OnRequest, Outdated
 from extproc.settings import Settings
 from extproc.store import Cold, View, Warm
 from extproc.store.classes import Classes, Place
@@ -90,8 +90,12 @@ class Processor:
         profile = self._profiles[message.opening.profile]
         route = await self._run(len(message.body), routes.route, message)
         match route:
-            case routes.Untouched() | routes.Listens() | routes.EndsSession():
+            case routes.Untouched() | routes.EndsSession():
                 return PassThrough()
+            case routes.Listens(session):
+                if not profile.settings.catalog.watch:
+                    return PassThrough()
+                return request.listen(self._caller(profile, message, session, ""))
             case routes.Refused(reply):
                 return reply
             case routes.Cancels(request_id, session):
@@ -188,6 +192,10 @@ class Processor:
                 if not catalogue.complete:
                     profile.refresher.complete(plan.caller)
                 return response.finish(decision, warm, profile.settings)
+            case Changed():
+                profile.store.mark_stale(plan.caller.key)
+                profile.refresher.used(plan.caller)
+                return Keep()
             case Outdated(body):
                 profile.store.mark_stale(plan.caller.key)
                 profile.refresher.used(plan.caller)

@@ -57,4 +57,9 @@ class Outdated:
     body: bytes
 
 
-OnResponse: TypeAlias = ResponseDecision | Learned | Outdated
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The message goes on as it came, and says that the caller's tools changed."""
+
+
+OnResponse: TypeAlias = ResponseDecision | Learned | Outdated | Changed

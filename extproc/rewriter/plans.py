@@ -127,6 +127,14 @@ class AskAgain(_Listing):
         return _list_failure(self.rpc)
 
 
+def says_changed(data: bytes) -> bool:
+    """Whether event data is ``notifications/tools/list_changed``."""
+    if b"tools/list_changed" not in data:
+        return False
+    found = slices.members_or_none(data)
+    return found is not None and slices.string(found.get("method")) == "notifications/tools/list_changed"
+
+
 @dataclass(frozen=True)
 class Watch(_Live):
     """Look at how a rewritten call ends; everything before that flows."""
@@ -152,12 +160,29 @@ class Watch(_Live):
 
     def wants(self, data: bytes) -> bool:
         """Only what may be an error: a long result is not even looked into."""
-        return (
-            len(data) <= _LARGEST_ERROR and (b'"error"' in data or b'"isError"' in data) and is_answer(data)
-        )
+        if says_changed(data):
+            return True
+        may_be = len(data) <= _LARGEST_ERROR and (b'"error"' in data or b'"isError"' in data)
+        return may_be and is_answer(data)
 
     def failure(self) -> bytes:
         return rpc.error_body(self.rpc.id, rpc.INTERNAL_ERROR, "The server's answer could not be read")
+
+
+@dataclass(frozen=True)
+class Listen(_Live):
+    """A stream on which the server may say that its tools changed; nothing on it is ever changed."""
+
+    caller: CallerContext
+
+    def reads(self, status: int, media_type: str) -> bool:
+        return status == 200 and media_type == "text/event-stream"
+
+    def wants(self, data: bytes) -> bool:
+        return says_changed(data)
+
+    def failure(self) -> bytes:
+        return b""
 
 
 @dataclass(frozen=True)
@@ -184,7 +209,7 @@ class Replay(_Live):
         return rpc.error_body(b"null", rpc.INTERNAL_ERROR, "A replayed answer could not be read")
 
 
-Plan: TypeAlias = Guide | List | Search | Describe | AskAgain | Watch | Replay
+Plan: TypeAlias = Guide | List | Search | Describe | AskAgain | Watch | Listen | Replay
 
 
 def _list_failure(call: rpc.Rpc) -> bytes:

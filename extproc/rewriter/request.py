@@ -65,6 +65,11 @@ def decide(route: Opens | Lists | CallsMeta | CallsDirect, known: Known) -> OnRe
             return _call(call, meta, arguments.call(raw, meta), known)
 
 
+def listen(caller: CallerContext) -> Forward:
+    """A stream that is watched for changes of the tool list."""
+    return Forward(plan=plans.Listen(caller))
+
+
 def resume(caller: CallerContext) -> Forward:
     """A resumed stream passes, but a list replayed on it does not."""
     return Forward(plan=plans.Replay(caller.revision, caller))

@@ -9,7 +9,7 @@ from extproc.exchange.messages import Keep, Replace, Response
 from extproc.mcp import slices
 from extproc.mcp.slices import Members
 from extproc.rewriter import answers, plans, rpc
-from extproc.rewriter.decisions import Learned, OnResponse, Outdated
+from extproc.rewriter.decisions import Changed, Learned, OnResponse, Outdated
 from extproc.rewriter.guidance import combine
 from extproc.rewriter.request import found, list_answer, listed_tools
 from extproc.settings import Settings
@@ -20,6 +20,8 @@ LOADED = "The tool list has just been loaded. Make the same call again."
 
 def decide(response: Response, plan: plans.Plan, settings: Settings) -> OnResponse:
     """What becomes of an answer that was read; never raises on what a server sends."""
+    if response.event and plans.says_changed(response.body):
+        return Changed()
     data = _single(response.body)
     try:
         envelope = slices.members(data)
@@ -30,6 +32,8 @@ def decide(response: Response, plan: plans.Plan, settings: Settings) -> OnRespon
             return _guide(plan, envelope, settings)
         case plans.Watch():
             return _watch(plan, envelope)
+        case plans.Listen():
+            return Keep()
         case plans.Replay():
             return _replay(plan, envelope, settings)
         case _:

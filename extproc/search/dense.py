@@ -1,15 +1,14 @@
 """Vectors of tools and queries: one for each tool, and one for each word where words are cheap to embed.
 
-A tool's vector is that of its whole text; with a static table the name and the first sentence are added with a
-weight of their own.  Word vectors give the late-interaction score of ColBERT (Khattab and Zaharia 2020): each
-query word counts with the tool word nearest to it.
+A tool's vector is that of its whole text; with a static table the name and the first sentence are added with
+a weight of their own.  Word vectors give the late-interaction score of ColBERT (Khattab and Zaharia 2020):
+each query word counts with the tool word nearest to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,17 +25,13 @@ SENTENCE_WEIGHT = 0.3
 _MOST_WORDS = 64
 
 
-@runtime_checkable
-class PieceTable(Protocol):
-    """An embedder that looks pieces up: many small texts cost it no more than one long text."""
-
-    def tokenize(self, text: str) -> list[int]:
-        """Numbers of the pieces of a text."""
-
-
 def by_piece(embedder: Embedder) -> bool:
-    """Whether queries and tools may be embedded part by part and word by word."""
-    return isinstance(embedder, PieceTable)
+    """Whether queries and tools may be embedded part by part and word by word.
+
+    True for a table of pieces, known by its ``tokenize`` method: many small texts cost it no more than one
+    long text.  A transformer or a remote service is given whole texts only.
+    """
+    return callable(getattr(embedder, "tokenize", None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +68,30 @@ class QueryVectors:
     groups: tuple[tuple[int, ...], ...]
 
 
-def embed_queries(embedder: Embedder, queries: Sequence[str]) -> list[QueryVectors]:
-    """Vectors of several queries in one call of the embedder.  Raises ``EmbedderError``."""
+def embed_queries(
+    embedder: Embedder,
+    queries: Sequence[str],
+    known: Callable[[Sequence[str]], Sequence[Matrix | None]],
+) -> list[QueryVectors]:
+    """Vectors of several queries in one call of the embedder.
+
+    ``known`` gives the vectors of words that need no call.  Raises ``EmbedderError``.
+    """
     plans = [QueryTexts.of(query, by_piece(embedder)) for query in queries]
-    rows: dict[str, int] = {}
-    for plan in plans:
-        for text in (*plan.parts, *(word for part in plan.words for word in part)):
-            rows.setdefault(text, len(rows))
-    vectors = embedder.embed(list(rows))
+    words = list(dict.fromkeys(word for plan in plans for part in plan.words for word in part))
+    table = dict(zip(words, known(words), strict=True)) if words else {}
+    texts = dict.fromkeys(part for plan in plans for part in plan.parts)
+    texts.update(dict.fromkeys(word for word, vector in table.items() if vector is None))
+    fresh = dict(zip(texts, embedder.embed(list(texts)), strict=True))
     out = []
     for plan in plans:
-        words = list(dict.fromkeys(word for part in plan.words for word in part))
-        place = {word: i for i, word in enumerate(words)}
-        groups = tuple(tuple(place[word] for word in part) for part in plan.words if part)
-        parts = vectors[[rows[part] for part in plan.parts]]
-        out.append(QueryVectors(parts, vectors[[rows[word] for word in words]], tuple(dict.fromkeys(groups))))
+        place = {
+            word: i for i, word in enumerate(dict.fromkeys(word for part in plan.words for word in part))
+        }
+        groups = tuple(dict.fromkeys(tuple(place[word] for word in part) for part in plan.words if part))
+        mine = [fresh[word] if (found := table[word]) is None else found for word in place]
+        parts = np.array([fresh[part] for part in plan.parts])
+        out.append(QueryVectors(parts, np.array(mine, np.float32), groups))
     return out
 
 
@@ -114,17 +118,24 @@ class ToolWords:
         has = np.flatnonzero(lengths)
         if not len(has):
             return best
-        starts = np.concatenate(([0], np.cumsum(lengths[has])[:-1]))
-        places = np.repeat(self._start[rows[has]] - starts, lengths[has]) + np.arange(int(lengths.sum()))
-        words, inverse = np.unique(self._flat[places], return_inverse=True)
-        table = self._table[words].astype(np.float32)
-        cosines = (query.words @ table.T) * self._scale[words]
-        nearest = np.maximum.reduceat(cosines[:, inverse], starts, axis=1)
+        ends = np.cumsum(lengths[has])
+        starts = ends - lengths[has]
+        words = self._flat[np.repeat(self._start[rows[has]] - starts, lengths[has]) + np.arange(ends[-1])]
+        cosines = (query.words @ self._table[words].astype(np.float32).T) * self._scale[words]
+        nearest = np.maximum.reduceat(cosines, starts, axis=1)
         np.maximum(nearest, 0, out=nearest)
         nearest *= nearest
-        best[has] = np.max([nearest[list(group)].mean(axis=0) for group in query.groups], axis=0)
+        if len(query.groups) == 1:
+            best[has] = nearest.mean(axis=0)
+        else:
+            best[has] = np.max([nearest[list(group)].mean(axis=0) for group in query.groups], axis=0)
         return best
 
     @property
     def nbytes(self) -> int:
-        return int(self._table.nbytes) + self._scale.nbytes + self._start.nbytes + self._flat.nbytes
+        return (
+            int(self._table.nbytes)
+            + int(self._scale.nbytes)
+            + int(self._start.nbytes)
+            + int(self._flat.nbytes)
+        )

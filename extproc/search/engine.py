@@ -19,14 +19,14 @@ from extproc.search.dense import (
     embed_queries,
 )
 from extproc.search.embedder import Embedder, EmbedderError
-from extproc.search.fields import Fields, Named, embedding_parts, embedding_text, tool_fields, tool_words
+from extproc.search.fields import Fields, Named, Texts
 from extproc.search.words import Analyzer
 from extproc.settings import Search
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a look at one tool alone gives: tokens by field, words to embed one by one, digest of its texts."""
+    """What a look at one tool gives: tokens by field, words to embed one by one, digest of its texts."""
 
     fields: Fields
     words: tuple[str, ...]
@@ -87,10 +87,12 @@ class Engine:
         out: list[Prepared] = []
         for key, named, found in zip(keys, tools, known, strict=True):
             if found is None:
-                text = "\\0".join(embedding_parts(named)).encode()
-                fields = tool_fields(named, self.caches.analyzer)
-                found = Prepared(fields, tool_words(named), blake2b(text, digest_size=16).digest())
-                size = 500 + 8 * (sum(map(len, fields)) + len(found.words))
+                texts = Texts.of(named)
+                digest = blake2b(
+                    "\\0".join((texts.text, texts.name, texts.sentence)).encode(), digest_size=16
+                )
+                found = Prepared(texts.fields(self.caches.analyzer), texts.words(), digest.digest())
+                size = 500 + 8 * (sum(map(len, found.fields)) + len(found.words))
                 fresh.append((key, found, size))
             out.append(found)
         self.caches.prepared.put_many(fresh)
@@ -101,30 +103,38 @@ class Engine:
         embedder = self.embedder
         if embedder is None or not tools:
             return None
-        name, dimension = embedder.name, embedder.dimension
-        keys = [(name, each.text_digest) for each in prepared]
+        keys = [(embedder.name, each.text_digest) for each in prepared]
         try:
             vectors = self._vectors(keys, lambda rows: _tool_vectors(embedder, [tools[row] for row in rows]))
+            matrix = _stack(vectors, embedder.dimension)
             if not by_piece(embedder):
-                return Dense(_stack(vectors, dimension), None)
+                return Dense(matrix, None)
             words = list(dict.fromkeys(word for each in prepared for word in each.words))
-            wanted = [(name, word.encode()) for word in words]
-            found = self._vectors(wanted, lambda rows: embedder.embed([words[row] for row in rows]))
+            table = dict(zip(words, self._words(embedder, words), strict=True))
         except EmbedderError as error:
             self.on_failure(error)
             return None
-        table = ToolWords([each.words for each in prepared], dict(zip(words, found, strict=True)), dimension)
-        return Dense(_stack(vectors, dimension), table)
+        return Dense(matrix, ToolWords([each.words for each in prepared], table, embedder.dimension))
+
+    def _words(self, embedder: Embedder, words: Sequence[str]) -> list[Matrix]:
+        keys = [(embedder.name, word.encode()) for word in words]
+        return self._vectors(keys, lambda rows: embedder.embed([words[row] for row in rows]))
 
     def queries(self, queries: Sequence[str]) -> list[QueryVectors] | None:
         """Vectors of queries, or None without an embedder or when it failed (``on_failure`` was told)."""
         if self.embedder is None:
             return None
         try:
-            return embed_queries(self.embedder, queries)
+            return embed_queries(self.embedder, queries, self.known_words)
         except EmbedderError as error:
             self.on_failure(error)
             return None
+
+    def known_words(self, words: Sequence[str]) -> list[Matrix | None]:
+        """Vectors of words that some catalogue has; None for the others."""
+        if self.embedder is None:
+            return [None] * len(words)
+        return self.caches.vectors.get_many([(self.embedder.name, word.encode()) for word in words])
 
     def _vectors(
         self, keys: Sequence[tuple[str, bytes]], make: Callable[[Sequence[int]], Matrix]
@@ -143,11 +153,12 @@ class Engine:
 
 
 def _tool_vectors(embedder: Embedder, tools: Sequence[Named]) -> Matrix:
+    texts = [Texts.of(named) for named in tools]
     if not by_piece(embedder):
-        return embedder.embed([embedding_text(named) for named in tools])
-    texts = [text for named in tools for text in embedding_parts(named)]
-    made = embedder.embed(texts).reshape(len(tools), 3, embedder.dimension)
-    mixed = made[:, 0] + NAME_WEIGHT * made[:, 1] + SENTENCE_WEIGHT * made[:, 2]
+        return embedder.embed([each.text for each in texts])
+    whole = embedder.embed([each.text for each in texts])
+    mixed = whole + NAME_WEIGHT * embedder.embed([each.name for each in texts])
+    mixed += SENTENCE_WEIGHT * embedder.embed([each.sentence for each in texts])
     length = np.linalg.norm(mixed, axis=1, keepdims=True)
     return np.asarray(mixed / np.maximum(length, 1e-9), np.float32)
 

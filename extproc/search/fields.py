@@ -31,39 +31,45 @@ class Named:
     local: str
 
 
-def tool_fields(named: Named, analyzer: Analyzer) -> Fields:
-    """Tokens of each field; a broken or very deep schema counts as one without parameters."""
-    tool = named.tool
-    parameters = list(schema_parameters(tool.input_schema))
-    described = " ".join(text for _, text in parameters)[:_MAX_DESCRIPTION]
-    title = f" {tool.title}" if tool.title and tool.title.casefold() != tool.name.casefold() else ""
-    description = tool.description[:_MAX_DESCRIPTION] + title
-    lithuanian = analyzer.looks_lithuanian(description + described)
-    texts = (named.local, description, " ".join(name for name, _ in parameters), described, named.server)
-    return tuple(tuple(analyzer.tokens(text, lithuanian)) for text in texts)
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Everything about one tool that is searched, as text; its schema is read once.
 
+    ``text``: ``server: split name. description Parameters: names``, at most 600 characters of description.
+    ``sentence``: the first sentence of the description.
+    """
 
-def embedding_text(named: Named, limit: int = 600) -> str:
-    """``server: split name. description Parameters: names``; at most ``limit`` characters of description."""
-    tool = named.tool
-    head = split_identifier(named.local)
-    if named.server:
-        head = f"{split_identifier(named.server)}: {head}"
-    names = ", ".join(split_identifier(name) for name, _ in list(schema_parameters(tool.input_schema))[:12])
-    described = tool.description or tool.title
-    return clean(f"{head}. {described[:limit]}" + (f" Parameters: {names}" if names else ""))
+    named: Named
+    parameters: tuple[tuple[str, str], ...]
+    text: str
+    name: str
+    sentence: str
 
+    @classmethod
+    def of(cls, named: Named) -> Texts:
+        tool = named.tool
+        parameters = tuple(schema_parameters(tool.input_schema))
+        described = tool.description or tool.title
+        name = split_identifier(named.local)
+        head = f"{split_identifier(named.server)}: {name}" if named.server else name
+        names = split_identifier(", ".join(each for each, _ in parameters[:12]))
+        text = f"{head}. {described[:600]}" + (f" Parameters: {names}" if names else "")
+        return cls(named, parameters, clean(text), clean(name), clean(first_sentence(described)))
 
-def embedding_parts(named: Named) -> tuple[str, str, str]:
-    """The whole text, the name, the first sentence of the description."""
-    sentence = clean(first_sentence(named.tool.description or named.tool.title))
-    return embedding_text(named), clean(split_identifier(named.local)), sentence
+    def fields(self, analyzer: Analyzer) -> Fields:
+        """Tokens of each field; a broken or very deep schema counts as one without parameters."""
+        tool = self.named.tool
+        described = " ".join(text for _, text in self.parameters)[:_MAX_DESCRIPTION]
+        title = f" {tool.title}" if tool.title and tool.title.casefold() != tool.name.casefold() else ""
+        description = tool.description[:_MAX_DESCRIPTION] + title
+        lithuanian = analyzer.looks_lithuanian(description + described)
+        names = " ".join(name for name, _ in self.parameters)
+        texts = (self.named.local, description, names, described, self.named.server)
+        return tuple(tuple(analyzer.tokens(text, lithuanian)) for text in texts)
 
-
-def tool_words(named: Named) -> tuple[str, ...]:
-    """The words that stand for a tool one by one: its name, first sentence and server."""
-    sentence = first_sentence(named.tool.description or named.tool.title)
-    return content_words(clean(f"{named.local} {sentence} {named.server}"), 24)
+    def words(self) -> tuple[str, ...]:
+        """The words that stand for the tool one by one: its name, first sentence and server."""
+        return content_words(f"{self.name} {self.sentence} {clean(self.named.server)}", 24)
 
 
 def schema_parameters(raw_schema: bytes) -> Iterator[tuple[str, str]]:

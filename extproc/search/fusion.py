@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,15 +14,13 @@ def z_score(scores: Floats) -> Floats:
     """Distance from the mean in standard deviations; zeros where all scores are equal."""
     if not len(scores):
         return scores
-    deviation = float(scores.std())
-    if deviation < 1e-9:
+    centred = scores - scores.mean()
+    # A dot product is several times faster than std() for a few thousand numbers.
+    deviation = math.sqrt(float(centred @ centred) / len(scores))
+    if deviation < 1e-6:
         return np.zeros_like(scores)
-    return np.asarray((scores - scores.mean()) / deviation, np.float32)
-
-
-def gated(lexical: Floats, dense: Floats, weight: float) -> Floats:
-    """``weight * z(lexical) + (1 - weight) * z(dense)``."""
-    return weight * z_score(lexical) + (1 - weight) * z_score(dense)
+    centred *= 1 / deviation
+    return np.asarray(centred, np.float32)
 
 
 def reciprocal_rank(lexical: Floats, dense: Floats, weight: float, k: float = 60.0) -> Floats:

@@ -12,10 +12,10 @@ from extproc.catalog.model import Catalogue, Tool
 from extproc.search.dense import QueryVectors
 from extproc.search.engine import Engine
 from extproc.search.fields import FIELDS, Named
-from extproc.search.fusion import Floats, best
+from extproc.search.fusion import Floats, best, reciprocal_rank, z_score
 from extproc.search.match import Match, Matcher
 from extproc.search.names import Names
-from extproc.search.ranking import CANDIDATES, fuse, known_gate, lexical_weight, refine, wordwise_share
+from extproc.search.ranking import CANDIDATES, known_gate, lexical_weight, refined, wordwise_share
 from extproc.search.servers import UnknownServer, detect_separator, rows_of_server, server_names, split_name
 
 MAX_QUERY = 10_000
@@ -53,8 +53,8 @@ class Explained:
     """Why a tool is where it is.
 
     ``lexical`` and ``cosine`` are the two raw scores (``cosine`` None without vectors), ``fields`` the
-    part of the lexical score due to each field, ``words`` the query words and what they matched, ``gate`` the lexical
-    weight used for the whole query.
+    part of the lexical score due to each field, ``words`` the query words and what they matched, ``gate`` the
+    lexical weight used for the whole query.
     """
 
     rank: int
@@ -93,6 +93,7 @@ class _Core:
         self.dense = engine.dense(named, prepared)
         self.by_name = Names(self.names, [local for _, local in split])
         self.row = {name: row for row, name in enumerate(self.names)}
+        self.all_rows = np.arange(len(self.names))
 
 
 class ToolIndex:
@@ -197,48 +198,62 @@ class ToolIndex:
     ) -> _Ranked:
         core = self._core
         query = query[:MAX_QUERY]
-        match = core.matcher.match(core.engine.caches.analyzer.asked(query), mask)
+        match = core.matcher.match(core.engine.caches.analyzer.asked(query, core.matcher.lithuanian), mask)
         lexical, cover = match.lexical, match.cover
         cosine = None
         if core.dense is not None and vectors is not None:
-            cosine = (core.dense.vectors @ vectors.parts.T).max(axis=1)
+            cosine = core.dense.vectors @ vectors.parts[0]
+            if len(vectors.parts) > 1:
+                cosine = np.maximum(cosine, (vectors.parts[1:] @ core.dense.vectors.T).max(axis=0))
         if rows is None:
-            rows = np.arange(len(core.names))
+            rows = core.all_rows
         else:
             lexical, cover = lexical[rows], cover[rows]
             cosine = None if cosine is None else cosine[rows]
-        scores, gate = lexical, 1.0
-        if cosine is not None:
-            settings = core.engine.settings
-            gate = lexical_weight(match, lexical, cover, settings.lexical_weight)
-            scores = fuse(settings.fusion, lexical, cosine, gate)
-            if (
-                core.dense is not None
-                and core.dense.words is not None
-                and vectors is not None
-                and settings.fusion == "zscore"
-            ):
-                top = best(scores, max(CANDIDATES, 2 * k))
-                likeness = core.dense.words.likeness(vectors, rows[top])
-                scores = refine(scores, cosine, likeness, top, wordwise_share(gate, known_gate(match)))
+        top, scores, gate = self._order(match, lexical, cover, cosine, vectors, rows, k)
         named = core.by_name.named(query)
         if mask is not None:
             named = {row: rank for row, rank in named.items() if mask[row]}
-        relevant = lexical > 0 if cosine is None else (lexical > 0) | (cosine > 0)
-        order = best(np.where(relevant, scores, -np.inf), k)
-        order = order[relevant[order] & np.isfinite(scores[order])]
         if named:
-            order = self._named_first(order, rows, scores, named, k)
-        cosines = None if cosine is None else cosine[order]
-        return _Ranked(rows[order], scores[order], named, lexical[order], cosines, gate, match)
+            top, scores = _named_first(top, scores, np.searchsorted(rows, list(named)), list(named.values()))
+        top, scores = top[:k], scores[:k]
+        cosines = None if cosine is None else cosine[top]
+        return _Ranked(rows[top], scores, named, lexical[top], cosines, gate, match)
 
-    @staticmethod
-    def _named_first(order: Rows, rows: Rows, scores: Floats, named: dict[int, int], k: int) -> Rows:
-        place = {int(row): i for i, row in enumerate(rows)} if len(rows) else {}
-        first = sorted((rank, -float(scores[place[row]]), place[row]) for row, rank in named.items())
-        front = [i for _, _, i in first]
-        taken = set(front)
-        return np.array((front + [int(i) for i in order if int(i) not in taken])[:k], np.intp)
+    def _order(
+        self,
+        match: Match,
+        lexical: Floats,
+        cover: Floats,
+        cosine: Floats | None,
+        vectors: QueryVectors | None,
+        rows: Rows,
+        k: int,
+    ) -> tuple[Rows, Floats, float]:
+        """Positions in ``rows``, best first and at least ``k`` if so many match; their scores; the gate."""
+        settings, words = self._core.engine.settings, None
+        if cosine is None or vectors is None:
+            top = best(lexical, k)
+            top = top[lexical[top] > 0]
+            return top, lexical[top], 1.0
+        gate = lexical_weight(match, lexical, cover, settings.lexical_weight)
+        if settings.fusion == "rrf":
+            fused = reciprocal_rank(lexical, cosine, gate)
+            top = best(fused, max(CANDIDATES, 2 * k))
+            scores = fused[top]
+        else:
+            cosine_z = z_score(cosine)
+            fused = gate * z_score(lexical) + (1 - gate) * cosine_z
+            top = best(fused, max(CANDIDATES, 2 * k))
+            scores = fused[top]
+            words = self._core.dense.words if self._core.dense is not None else None
+            if words is not None:
+                share = wordwise_share(gate, known_gate(match))
+                scores = refined(scores, cosine_z[top], words.likeness(vectors, rows[top]), share)
+        keep = (lexical[top] > 0) | (cosine[top] > 0)
+        top, scores = top[keep], scores[keep]
+        order = np.lexsort((top, -scores))
+        return top[order], scores[order], gate
 
     def _hits(self, ranked: _Ranked) -> list[Hit]:
         tools = self._core.catalogue.tools
@@ -255,3 +270,16 @@ class ToolIndex:
         shown = tuple((asked, word) for asked, word, _ in words)
         by_field = dict(zip(FIELDS, fields, strict=True))
         return Explained(place + 1, hit, float(ranked.lexical[place]), by_field, shown, cosine, ranked.gate)
+
+
+def _named_first(top: Rows, scores: Floats, named: Rows, ranks: list[int]) -> tuple[Rows, Floats]:
+    """Tools that the query names before the others; the better-named first, then the better-ranked."""
+    place = {int(row): i for i, row in enumerate(top)}
+    first = sorted(
+        (rank, place.get(int(row), len(top)), int(row)) for row, rank in zip(named, ranks, strict=True)
+    )
+    front = [row for _, _, row in first]
+    rest = [i for i, row in enumerate(top) if int(row) not in set(front)]
+    lowest = float(scores[-1]) if len(scores) else 0.0
+    found = [float(scores[i]) if i < len(top) else lowest for _, i, _ in first]
+    return np.array([*front, *top[rest]], np.intp), np.array([*found, *scores[rest]], np.float32)

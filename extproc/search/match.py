@@ -49,6 +49,7 @@ class Matcher:
         self.lexical = Lexical(documents)
         self.shares = name_shares([document[0] for document in documents], self.lexical.vocabulary)
         self.near = Near(self.lexical.vocabulary)
+        self.lithuanian = any(word.startswith("~") for word in self.lexical.vocabulary)
         self._memo: dict[str, tuple[tuple[int, float], ...]] = {}
 
     def match(self, asked: Sequence[Asked], mask: Mask | None = None) -> Match:

@@ -31,4 +31,4 @@ FOREIGN = word_set(
     kur ką kam savo mane и в на с по для из от как что мне мой моя мои или все это не я
     """
 )
-"""Function words of other languages: they count as unknown and never stand for a word that looks like them."""
+"""Function words of other languages: unknown words that never stand for one that looks like them."""

@@ -32,6 +32,7 @@ _RUN = re.compile(
 )
 _BARE = re.compile(rf"[{_NO_SPACES}]")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SEPARATOR = re.compile(r"[_\-./:]+")
 _LITHUANIAN = re.compile("[ėįųūĖĮŲŪ]")
 _FOLD = str.maketrans(
     {"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h", "þ": "th"}
@@ -53,7 +54,7 @@ def fold(word: str) -> str:
 
 def split_identifier(text: str) -> str:
     """Identifiers as words: ``getUserByID_v2`` becomes ``get User By ID v2``."""
-    return re.sub(r"[_\-./:]+", " ", _CAMEL.sub(" ", text)).strip()
+    return _SEPARATOR.sub(" ", _CAMEL.sub(" ", text)).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,27 +102,28 @@ class Analyzer:
     def looks_lithuanian(self, text: str) -> bool:
         return not text.isascii() and bool(_LITHUANIAN.search(text))
 
-    def asked(self, query: str, limit: int = 256) -> list[Asked]:
-        """The first ``limit`` different words of a query."""
+    def asked(self, query: str, lithuanian: bool = True, limit: int = 256) -> list[Asked]:
+        """The first ``limit`` different words of a query; ``lithuanian``: with the stems of that language."""
         out: dict[str, Asked] = {}
         for chunk in _CHUNK.findall(unicodedata.normalize("NFKC", query)):
             parts = _parts(chunk)
             whole = _whole(parts)
             for part in parts:
-                for word in self._asked_part(part, whole):
+                for word in self._asked_part(part, whole, lithuanian):
                     out.setdefault(word.text, word)
             if len(out) >= limit:
                 break
         return list(out.values())[:limit]
 
-    def _asked_part(self, part: str, whole: str) -> list[Asked]:
+    def _asked_part(self, part: str, whole: str, lithuanian: bool) -> list[Asked]:
         if _BARE.match(part):
             return [Asked(pair, (pair,), whole, near=False) for pair in _pairs(part)]
         if part in ENGLISH:
             return []
         folded = fold(part)
-        stem, folded_stem = self._stem(part), self._stem(folded)
-        forms = dict.fromkeys((stem, folded_stem, *self._lithuanian_forms(part, folded)))
+        forms = dict.fromkeys((self._stem(part), self._stem(folded)))
+        if lithuanian:
+            forms.update(dict.fromkeys(self._lithuanian_forms(part, folded)))
         near = len(part) > 3 and not part.isdigit() and part not in FOREIGN and folded not in FOREIGN
         return [Asked(part, tuple(forms), whole, near)]
 

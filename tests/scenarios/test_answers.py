@@ -7,8 +7,6 @@ import json
 
 import pytest
 
-from extproc.exchange.messages import BodyMode
-from tests.gateway.rules import AGENTGATEWAY
 from tests.gateway.wire import HttpRequest, HttpResponse
 
 from .client import events, joined
@@ -130,14 +128,6 @@ async def test_event_ids_comments_and_priming_stay(setup: Setup) -> None:
     assert reply.http.header("content-type") == "text/event-stream"
 
 
-def reading_is_buffering(setup: Setup) -> bool:
-    """Whether an answer can only be read by withholding it to its end."""
-    config, server = setup.variant.config, setup.variant.server
-    if setup.variant.duplex or config.response_body is BodyMode.STREAMED:
-        return False
-    return config.dialect is AGENTGATEWAY or server.response_mode == "buffered"
-
-
 @legacy_only
 async def test_a_resumed_stream_does_not_leak_the_list(setup: Setup) -> None:
     world = setup.world(sse=True)
@@ -147,8 +137,8 @@ async def test_a_resumed_stream_does_not_leak_the_list(setup: Setup) -> None:
     replayed = world.server._list(call, world.server.tools)
     world.server._handle = lambda request: replayed  # type: ignore[method-assign]
     reply = await client.get("GET", ("last-event-id", "1"))
-    if reading_is_buffering(setup):
-        # A live stream is not withheld; see docs/limits.md.
+    if setup.withholds:
+        # A live stream is not withheld; see docs/protocol-limits.md.
         assert reply.http.body == replayed.body
         return
     text = reply.http.body.decode()
@@ -327,3 +317,36 @@ async def test_a_list_over_the_limit_is_an_answer_without_the_list(setup: Setup)
     for reply in (await client.list(), await client.search("email")):
         assert not [name for name in REAL if name in reply.http.body.decode()]
         assert reply.message["id"] == b"1"
+
+
+@modern_only
+async def test_a_discovery_keeps_its_life_and_scope(setup: Setup) -> None:
+    reply = await setup.world().client().open()
+    assert (reply.result["ttlMs"], reply.result["cacheScope"]) == (1000, "public")
+    assert reply.result["supportedVersions"] == [setup.revision]
+
+
+@widely
+async def test_a_failed_handshake_gets_no_guidance(setup: Setup) -> None:
+    world = setup.world()
+    answering(world, ERRORS["method-not-found"])
+    client = world.client()
+    method = "server/discover" if setup.modern else "initialize"
+    reply = await client.send(method, {"protocolVersion": setup.revision})
+    assert (reply.status, reply.http.body) == (404, ERRORS["method-not-found"].body)
+
+
+@legacy_only
+async def test_a_dead_session_is_told_by_the_server(setup: Setup) -> None:
+    world = setup.world()
+    client = await world.warm()
+    world.server.open_sessions.clear()
+    calls = [await client.call("call_destructive_tool", {"name": "mail__send", "arguments": {}})]
+    cold = world.client()
+    cold.opened, cold.session, cold.headers = True, "gone", (("authorization", "Bearer new"),)
+    calls += [await cold.list(), await cold.search("email")]
+    for reply in calls:
+        assert reply.status == 404
+        assert b"Session not found" in reply.http.body
+    ended = await client.get("DELETE")
+    assert ended.status == 204

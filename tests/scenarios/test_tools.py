@@ -100,7 +100,7 @@ async def test_a_real_name_may_be_called_directly_unless_denied(setup: Setup) ->
 
 
 @widely
-async def test_both_ways_of_saying_unknown_tool_pass(setup: Setup) -> None:
+async def test_both_ways_of_saying_unknown_tool_pass_and_age_the_list(setup: Setup) -> None:
     for quirk in ("", "unknown-as-error"):
         world = setup.world()
         client = await world.warm()
@@ -108,6 +108,12 @@ async def test_both_ways_of_saying_unknown_tool_pass(setup: Setup) -> None:
         reply = await client.call("call_destructive_tool", {"name": "mail__send", "arguments": {}})
         assert world.server.methods == ["tools/call"]
         assert ("error" in reply.message) is (quirk == "")
+        again = await client.search("email")
+        if setup.withholds:
+            assert again.outcome.local  # calls are not read where that would keep them back
+            continue
+        assert not again.outcome.local
+        assert "mail__send" not in again.text
 
 
 @legacy_only
@@ -206,3 +212,41 @@ async def test_an_unknown_version_is_the_servers_to_refuse(setup: Setup) -> None
     reply = await stranger.post(body, (("mcp-protocol-version", "2031-01-01"), ("mcp-method", "tools/list")))
     assert reply.status == 400
     assert reply.outcome.upstream is not None
+
+
+@widely
+async def test_the_server_still_judges_the_callers_own_credential(setup: Setup) -> None:
+    world = setup.world({"tools": {"overrides": {"files__delete_file": "read"}}}, tokens={"alice": raw()})
+    client = await world.warm()
+    inner = {"name": "files__delete_file", "arguments": {"path": "a"}}
+    reply = await client.call("call_read_tool", inner)
+    assert reply.outcome.upstream is not None
+    assert reply.outcome.upstream.values("authorization") == ["Bearer alice"]
+    world.server.tokens = {"bob": raw()}
+    assert (await client.call("call_read_tool", inner)).status == 401
+
+
+@widely
+async def test_many_calls_are_not_offered_without_a_route(setup: Setup) -> None:
+    world = setup.world()
+    client = await world.warm()
+    assert "call_read_tools" not in (await client.list()).names
+    inner = {"name": "mail__list_unread", "arguments": {}}
+    reply = await client.call("call_read_tools", {"calls": [inner, inner]})
+    assert reply.is_error
+    assert world.server.calls == []
+
+
+@widely
+async def test_a_name_that_is_missing_or_no_string_is_a_protocol_error(setup: Setup) -> None:
+    world = setup.world()
+    client = await world.warm()
+    for params in (b'{"arguments":{}}', b'{"name":5}', b'{"name":null}'):
+        body = b'{"jsonrpc":"2.0","id":"n","method":"tools/call","params":%s}' % params
+        more = (
+            (("mcp-protocol-version", setup.revision), ("mcp-method", "tools/call")) if setup.modern else ()
+        )
+        reply = await client.post(body, more)
+        assert reply.message["id"] == b'"n"'
+        assert reply.error["code"] == -32602
+        assert reply.status == (400 if setup.modern else 200)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from extproc.exchange.messages import Decision, Headers, Request, Response
+from extproc.exchange.messages import BodyMode, Decision, Headers, Request, Response
 from extproc.processor import Processor
 from extproc.settings import Settings
 from extproc.telemetry import Metrics
 from tests.gateway.core import Core
 from tests.gateway.peer import Gateway
-from tests.gateway.rules import ENVOY
+from tests.gateway.rules import AGENTGATEWAY, ENVOY
 from tests.gateway.variants import VARIANTS, Variant
 
 from .client import Client
@@ -36,6 +36,14 @@ class Setup:
     @property
     def modern(self) -> bool:
         return self.revision == MODERN
+
+    @property
+    def withholds(self) -> bool:
+        """Whether an answer can only be read by keeping it back to its end."""
+        config, server = self.variant.config, self.variant.server
+        if self.variant.duplex or config.response_body is BodyMode.STREAMED:
+            return False
+        return config.dialect is AGENTGATEWAY or server.response_mode == "buffered"
 
     def __str__(self) -> str:
         return f"{self.variant.name}-{self.revision}-{'sse' if self.sse else 'json'}"

@@ -61,6 +61,7 @@ class Processor:
             self._profiles[name] = await build_profile(
                 settings, self._executor, self._metrics, time.monotonic
             )
+        self._metrics.watch(lambda: [profile.store for profile in self._profiles.values()])
         self.ready = True
 
     async def close(self) -> None:

@@ -1,6 +1,6 @@
 """Callers whose credential the processor does not see, as behind a gateway that strips it.
 
-To the processor they are all the same; to the upstream they are not.  What one was shown must not reach others.
+To the processor they are all the same; to the upstream they are not.  What one was shown stays with that one.
 """
 
 from __future__ import annotations

@@ -1,0 +1,155 @@
+"""The same promises with both bodies streamed through the processor (``FULL_DUPLEX_STREAMED``)."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from mcp_types import ElicitResult
+
+from tests.e2e.expect import LISTED, echoed, found, names
+from tests.e2e.test_ids import IDS, check
+from tests.e2e.test_python_client import SINGLE, whole_conversation
+from tests.harness import stack
+from tests.harness.client import LEGACY, MODERN, Wire, official, text_of
+from tests.harness.gateway import SINGLE_UPSTREAM
+from tests.harness.stack import Stack
+
+MODES = {
+    "request_header_mode": "SEND",
+    "request_body_mode": "FULL_DUPLEX_STREAMED",
+    "request_trailer_mode": "SEND",
+    "response_header_mode": "SEND",
+    "response_body_mode": "FULL_DUPLEX_STREAMED",
+    "response_trailer_mode": "SEND",
+}
+VERSIONS = [LEGACY[-1], MODERN]
+
+
+@pytest.fixture(scope="module")
+def _duplex(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    folder = tmp_path_factory.mktemp("duplex")
+    config = yaml.safe_load(SINGLE_UPSTREAM.read_text("utf-8"))
+    _set_modes(config)
+    file = folder / "full-duplex-only.yaml"
+    file.write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
+    with stack.single_upstream(folder, file) as running:
+        yield running
+
+
+@pytest.fixture
+def duplex(_duplex: Stack) -> Stack:
+    _duplex.office.reset()
+    return _duplex
+
+
+def _set_modes(part: Any) -> None:
+    match part:
+        case {"processing_mode": _}:
+            part["processing_mode"] = dict(MODES)
+        case dict():
+            for value in part.values():
+                _set_modes(value)
+        case list():
+            for value in part:
+                _set_modes(value)
+        case _:
+            pass
+
+
+def fresh() -> str:
+    return secrets.token_hex(8)
+
+
+@pytest.mark.parametrize(("mode", "version"), SINGLE)
+@pytest.mark.parametrize("answers", ["json", "sse"])
+async def test_whole_conversation(duplex: Stack, mode: str, version: str, answers: str) -> None:
+    duplex.office.set(answers=answers)
+    async with official(duplex.url, mode, token=fresh()) as client:
+        assert client.protocol_version == version
+        await whole_conversation(client, duplex)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_elicitation_and_progress(duplex: Stack, mode: str) -> None:
+    steps: list[float] = []
+
+    async def ask(context: Any, params: Any) -> ElicitResult:
+        return ElicitResult(action="accept", content={"answer": "taip"})
+
+    async def progressed(progress: float, total: float | None, message: str | None) -> None:
+        steps.append(progress)
+
+    async with official(duplex.url, mode, token=fresh(), elicitation_callback=ask) as client:
+        await client.list_tools()
+        answered = await client.call_tool("call_read_tool", {"name": "fixture_elicit", "arguments": {}})
+        asked = {"name": "fixture_progress", "arguments": {"steps": 3}}
+        await client.call_tool("call_read_tool", asked, progress_callback=progressed)
+    assert echoed(text_of(answered))["answer"]["content"] == {"answer": "taip"}
+    assert steps == [1, 2, 3]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_large_bodies(duplex: Stack, version: str) -> None:
+    text = "Žąsys plaukia. " * 180_000
+    duplex.office.set(extra_bytes=6_000_000)
+    async with Wire(duplex.url, version, fresh()) as wire:
+        listed = await wire.list_tools()
+        assert names(listed.result["tools"]) == LISTED
+        written = await wire.write("fixture_write", {"text": text})
+        big = await wire.read("fixture_big", {"bytes": 5_000_000})
+    assert echoed(written.text)["arguments"] == {"text": text}
+    assert len(big.text) == 5_000_000
+
+
+@pytest.mark.parametrize("number", IDS)
+async def test_ids(duplex: Stack, number: str) -> None:
+    async with Wire(duplex.url, MODERN, fresh()) as wire:
+        cold = await wire.search("fixture_echo", number=number)
+        check(cold, number)
+        assert "fixture_echo" in found(cold.text)
+        check(await wire.list_tools(number=number), number)
+        check(await wire.read("fixture_echo", {"text": "x"}, number=number), number)
+
+
+async def test_refusals_and_faults(duplex: Stack) -> None:
+    duplex.office.set(tokens={"known": ["fixture_*"]}, require_token=True)
+    async with Wire(duplex.url, MODERN, "unknown") as wire:
+        refused = await wire.search("anything")
+        assert refused.status == 401
+        assert "resource_metadata" in refused.headers["www-authenticate"]
+        wire.token = "known"
+        await wire.list_tools()
+        for how, status in (("500", 500), ("403", 403), ("is_error", 200), ("reset", 502)):
+            answer = await wire.write("fixture_fail_write", {"how": how})
+            assert answer.status == status or (status >= 500 and answer.is_error), how
+
+
+async def test_streams_and_other_verbs_pass(duplex: Stack) -> None:
+    async with Wire(duplex.url, LEGACY[-1], fresh()) as wire:
+        headers = {**wire.headers("get"), "accept": "text/event-stream"}
+        async with wire.http.stream("GET", wire.url, headers=headers) as stream:
+            lines = stream.aiter_lines()
+            assert await anext(lines) == ": open"
+            assert duplex.office.notify() == 1
+            async for line in lines:
+                if "list_changed" in line:
+                    break
+        for verb in ("OPTIONS", "HEAD", "PUT"):
+            assert (await wire.http.request(verb, wire.url, headers=wire.headers("x"))).status_code == 405
+
+
+async def test_many_at_once(duplex: Stack) -> None:
+    async def one(number: int) -> None:
+        async with Wire(duplex.url, VERSIONS[number % 2], f"many-{number % 5}") as wire:
+            for turn in range(5):
+                text = f"{number}-{turn}"
+                await wire.list_tools()
+                said = await wire.read("fixture_echo", {"text": text}, number=f'"{text}"')
+                assert echoed(said.text)["arguments"] == {"text": text}
+
+    await asyncio.gather(*(one(number) for number in range(20)))

@@ -1,38 +1,22 @@
-"""HTTP requests to one configured URL, with bounds on everything that comes back.
-
-The transport of httpx is used without its client on purpose: a client keeps cookies of one caller for the
-next, reads proxies and ``.netrc`` from the environment, follows redirects and inflates without a limit.
-"""
+"""HTTP requests to one configured URL, with bounds on everything that comes back."""
 
 from __future__ import annotations
 
-import ssl
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
-
-import certifi
-import httpx
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 from extproc.exchange.messages import Headers
+from extproc.upstream.connections import Connections, Exchange, TransportError
 from extproc.upstream.outcomes import Reason
 
-KEEPALIVE = 4.0
-"""Seconds an idle connection is kept: below the 5 s after which common servers close it themselves."""
 MAX_REDIRECTS = 2
 _STEP = 256 * 1024
 
-
-class TransportError(Exception):
-    """No usable HTTP answer.  ``early`` is true when no byte of an answer had arrived."""
-
-    def __init__(self, reason: Reason, detail: str = "", *, early: bool = False) -> None:
-        super().__init__(reason, detail)
-        self.reason = reason
-        self.detail = detail
-        self.early = early
+__all__ = ["Head", "Transport", "TransportError"]
 
 
 @dataclass(slots=True)
@@ -41,7 +25,7 @@ class Head:
 
     status: int
     headers: Headers
-    _response: httpx.Response
+    _exchange: Exchange
     _limit: int
 
     def header(self, name: str) -> str:
@@ -52,13 +36,11 @@ class Head:
         return self.header("content-type").partition(";")[0].strip().lower()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The decoded body in pieces.  Raises :class:`TransportError`."""
+        """The decoded body in pieces, as they arrive.  Raises :class:`TransportError`."""
         left = self._limit
-        coding = self.header("content-encoding").strip().lower()
-        decoder = _decoder(coding)
+        decoder = _decoder(self.header("content-encoding").strip().lower())
         try:
-            # Without a chunk size: httpx would hold an event back until that many bytes had come.
-            async for chunk in self._response.aiter_raw():
+            async for chunk in self._exchange.body():
                 for piece in decoder.feed(chunk):
                     left -= len(piece)
                     if left < 0:
@@ -67,8 +49,6 @@ class Head:
             yield decoder.finish()
         except zlib.error:
             raise TransportError(Reason.ENCODING, "broken") from None
-        except httpx.HTTPError as error:
-            raise TransportError(Reason.RESET, type(error).__name__) from None
 
     async def read(self) -> bytes:
         """The whole body, decoded.  Raises :class:`TransportError`."""
@@ -76,20 +56,12 @@ class Head:
 
 
 class Transport:
-    """A connection pool to ``url``; no other address is ever asked."""
+    """Sends requests to ``url``; no other origin is ever asked.  ``limit`` in bytes of a decoded body."""
 
     def __init__(self, url: str, *, connections: int, limit: int) -> None:
-        self._url = httpx.URL(url)
+        self._url = urlsplit(url)
         self._limit = limit
-        self._http = httpx.AsyncHTTPTransport(
-            verify=_trusted() if self._url.scheme == "https" else False,
-            trust_env=False,
-            limits=httpx.Limits(
-                max_connections=connections,
-                max_keepalive_connections=connections,
-                keepalive_expiry=KEEPALIVE,
-            ),
-        )
+        self._connections = Connections(self._url, connections)
 
     @asynccontextmanager
     async def send(
@@ -100,60 +72,64 @@ class Transport:
         Raises :class:`TransportError`.  Redirects are followed within the same scheme, host and port only,
         and only those that repeat the method (307, 308).
         """
-        try:
-            raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        except UnicodeEncodeError:
-            raise TransportError(Reason.MALFORMED, "header") from None
+        raw = self._raw(headers, body)
         url = self._url
         for _ in range(MAX_REDIRECTS + 1):
-            request = httpx.Request(method, url, headers=raw, content=body)
+            exchange = await self._connections.acquire()
             try:
-                response = await self._http.handle_async_request(request)
-            except httpx.ConnectError as error:
-                raise TransportError(Reason.CONNECT, type(error).__name__, early=True) from None
-            except httpx.LocalProtocolError:
-                raise TransportError(Reason.MALFORMED, "header") from None
-            except httpx.HTTPError as error:
-                raise TransportError(Reason.RESET, type(error).__name__, early=True) from None
-            try:
-                if response.status_code in (307, 308):
-                    url = self._next(url, response)
+                await exchange.start(method.encode(), _target(url), raw, body)
+                head = Head(exchange.status, _readable(exchange), exchange, limit or self._limit)
+                if head.status in (307, 308):
+                    url = self._next(url, head.header("location"))
                     continue
-                if 300 <= response.status_code < 400:
-                    raise TransportError(Reason.REDIRECT, str(response.status_code))
-                pairs = tuple(
-                    (name.decode("latin-1").lower(), value.decode("latin-1"))
-                    for name, value in response.headers.raw
-                )
-                yield Head(response.status_code, pairs, response, limit or self._limit)
+                if 300 <= head.status < 400:
+                    raise TransportError(Reason.REDIRECT, str(head.status))
+                yield head
                 return
             finally:
-                await response.aclose()
+                self._connections.release(exchange)
         raise TransportError(Reason.REDIRECT, "too many")
 
-    def _next(self, url: httpx.URL, response: httpx.Response) -> httpx.URL:
+    def _raw(self, headers: Headers, body: bytes) -> list[tuple[bytes, bytes]]:
+        netloc = self._url.netloc.rpartition("@")[2]
         try:
-            target = url.join(response.headers.get("location", ""))
-        except httpx.InvalidURL:
+            return [
+                (b"host", netloc.encode("ascii")),
+                *((name.encode("ascii"), value.encode("latin-1")) for name, value in headers),
+                (b"content-length", b"%d" % len(body)),
+            ]
+        except UnicodeEncodeError:
+            raise TransportError(Reason.MALFORMED, "header") from None
+
+    def _next(self, url: SplitResult, location: str) -> SplitResult:
+        try:
+            target = urlsplit(urljoin(url.geturl(), location))
+            same = _origin(target) == _origin(self._url)
+        except ValueError:
             raise TransportError(Reason.REDIRECT, "unreadable location") from None
-        if _origin(target) != _origin(self._url):
+        if not same:
             raise TransportError(Reason.REDIRECT, "another origin")
         return target
 
     async def aclose(self) -> None:
-        await self._http.aclose()
+        await self._connections.aclose()
 
 
-def _trusted() -> ssl.SSLContext:
-    """The machine's authorities (``SSL_CERT_FILE`` included) besides those that come with httpx."""
-    context = ssl.create_default_context()
-    context.load_verify_locations(certifi.where())
-    return context
+def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:
+    return url.scheme, url.hostname, url.port or {"http": 80, "https": 443}.get(url.scheme)
 
 
-def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
-    default = {"http": 80, "https": 443}.get(url.scheme)
-    return url.scheme, url.host, url.port or default
+def _target(url: SplitResult) -> bytes:
+    path = url.path or "/"
+    return (
+        f"{path}?{url.query}".encode("latin-1", "replace") if url.query else path.encode("latin-1", "replace")
+    )
+
+
+def _readable(exchange: Exchange) -> Headers:
+    return tuple(
+        (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in exchange.headers
+    )
 
 
 class _Decoder(Protocol):

@@ -198,7 +198,27 @@ async def test_connections_are_reused_for_json_and_for_streams(make_client: Make
             mcp.sse = sse
             for _ in range(10):
                 assert names(await client.fetch(caller()))
+        assert names(await client.fetch(caller(LEGACY)))
         assert server.connections == 1
+
+
+@pytest.mark.parametrize("later", [False, True])
+async def test_an_answer_nobody_asked_for_is_not_taken_for_the_next(make_client: Make, later: bool) -> None:
+    async def twice(request: Request, write: Write) -> None:
+        following = {"jsonrpc": "2.0", "id": request.json["id"] + 1, "result": {"tools": [tool("planted")]}}
+        if later:
+            await write(answer(reply(request)))
+            await asyncio.sleep(0.01)
+            await write(answer(following))
+        else:
+            await write(answer(reply(request)) + answer(following))
+
+    async with serving(twice) as server:
+        client = make_client(server.url)
+        assert names(await client.fetch(caller(name="ann"))) == ["a"]
+        await asyncio.sleep(0.05)
+        assert names(await client.fetch(caller(name="bob"))) == ["a"]
+        assert server.connections == 2
 
 
 # What comes back ------------------------------------------------------------------------------------------

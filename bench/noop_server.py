@@ -69,6 +69,9 @@ class Idle:
     async def close(self) -> None:
         pass
 
+    def at_once(self, message: Request | Response) -> Decision | None:
+        return None
+
     async def decide(self, message: Request | Response) -> Decision:
         return Keep()
 

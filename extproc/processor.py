@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from cachetools import TTLCache
@@ -15,19 +15,21 @@ from cachetools import TTLCache
 from extproc.catalog.caller import CallerContext, caller_key
 from extproc.exchange.messages import (
     Decision,
+    Forward,
     Keep,
     Observe,
     PassThrough,
     Replace,
     Reply,
     Request,
+    RequestDecision,
     Response,
     ResponseDecision,
 )
 from extproc.mcp import headers, slices
 from extproc.profiles import Profile, build_profile
 from extproc.rewriter import batch, plans, request, response, routes, rpc
-from extproc.rewriter.decisions import CallMany, Changed, Heavy, Learned, NeedCatalogue, OnRequest, Outdated
+from extproc.rewriter.decisions import CallMany, Changed, Heavy, Learned, NeedCatalogue, Outdated
 from extproc.settings import Settings
 from extproc.store import Cold, View, Warm
 from extproc.store.classes import Classes, Place
@@ -39,6 +41,15 @@ OFF_LOOP = 64 * 1024
 _T = TypeVar("_T")
 _REPLAY_SECONDS = 600.0
 _Pending = tuple[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A request of the kinds that are decided by what is known about the caller."""
+
+    route: routes.Opens | routes.Lists | routes.CallsMeta | routes.CallsDirect
+    known: request.Known
+    profile: Profile
 
 
 class Processor:
@@ -76,6 +87,24 @@ class Processor:
         if head.status in (401, 403) and isinstance(caller, CallerContext):
             self._profiles[caller.profile].store.drop(caller.key)
 
+    def at_once(self, message: Request | Response) -> Decision | None:
+        """The decision where nothing has to be waited for, else None: then :meth:`decide` has it."""
+        if isinstance(message, Response) or len(message.body) > OFF_LOOP:
+            return None
+        try:
+            opened = self._open(message, routes.route(message))
+            if not isinstance(opened, _Opened):
+                return opened
+            if isinstance(opened.known.view, Cold) and opened.profile.store.shares:
+                return None
+            decision = request.decide(opened.route, opened.known)
+            if isinstance(decision, CallMany | NeedCatalogue | Heavy):
+                return None
+            return self._note(decision, opened.profile, opened.known.caller)
+        except Exception as error:
+            logger.error("internal error", extra=fields(error=where(error)))
+            return _failure(message)
+
     async def decide(self, message: Request | Response) -> Decision:
         try:
             if isinstance(message, Request):
@@ -87,9 +116,9 @@ class Processor:
 
     # Requests ----------------------------------------------------------------------------------------------
 
-    async def _request(self, message: Request) -> Decision:
+    def _open(self, message: Request, route: routes.Route) -> Decision | _Opened:
+        """What needs no look at a catalogue is decided; for the rest, everything that is known at once."""
         profile = self._profiles[message.opening.profile]
-        route = await self._run(len(message.body), routes.route, message)
         match route:
             case routes.Untouched() | routes.EndsSession():
                 return PassThrough()
@@ -107,50 +136,56 @@ class Processor:
             case routes.Resumes(session, revision):
                 return request.resume(self._caller(profile, message, session, revision))
         caller = self._caller(profile, message, route.rpc.session, route.rpc.revision)
-        view = profile.store.view(caller.key)
-        if isinstance(view, Cold) and profile.store.shares:
-            view = await profile.store.recall(caller.key)
-        place = caller.place
         known = request.Known(
             caller,
-            view,
+            profile.store.view(caller.key),
             profile.settings,
             route=profile.refresher.available,
-            agreed=lambda name: self._classes.tool(place, name, time.monotonic()),
+            agreed=lambda name: self._classes.tool(caller.place, name, time.monotonic()),
             checker=profile.checker,
             tally=self._unchecked,
         )
-        decision = await self._run(len(message.body), request.decide, route, known)
+        return _Opened(route, known, profile)
+
+    async def _request(self, message: Request) -> Decision:
+        size = len(message.body)
+        opened = self._open(message, await self._run(size, routes.route, message))
+        if not isinstance(opened, _Opened):
+            return opened
+        route, known, profile = opened.route, opened.known, opened.profile
+        if isinstance(known.view, Cold) and profile.store.shares:
+            known = replace(known, view=await profile.store.recall(known.caller.key))
+        decision = await self._run(size, request.decide, route, known)
         if isinstance(decision, NeedCatalogue):
-            obtained = await profile.refresher.obtain(caller)
+            obtained = await profile.refresher.obtain(known.caller)
             if isinstance(obtained, Unauthorized):
                 return Reply(obtained.body, obtained.status, obtained.headers)
-            found: View = obtained if isinstance(obtained, Warm) else view
+            found: View = obtained if isinstance(obtained, Warm) else known.view
             known = replace(known, view=found, fetched=True)
-            decision = await self._run(len(message.body), request.decide, route, known)
+            decision = await self._run(size, request.decide, route, known)
         if isinstance(decision, Heavy):
             known = replace(known, aside=True)
             decision = await self._run(OFF_LOOP + 1, request.decide, route, known)
-        return await self._carry_out(decision, profile, caller)
-
-    async def _carry_out(self, decision: OnRequest, profile: Profile, caller: CallerContext) -> Decision:
         match decision:
             case CallMany():
-                return await self._call_many(decision, profile, caller)
+                return await self._call_many(decision, profile, known.caller)
             case NeedCatalogue() | Heavy():
                 raise AssertionError("asked twice for the same")
-            case PassThrough():
-                return decision
-            case Reply():
+        return self._note(decision, profile, known.caller)
+
+    def _note(self, decision: RequestDecision, profile: Profile, caller: CallerContext) -> Decision:
+        """What a decision means for the caller's catalogue and for later answers."""
+        if isinstance(decision, PassThrough):
+            return decision
+        plan = decision.plan if isinstance(decision, Forward) else None
+        match plan:
+            case plans.List() | plans.Search() | plans.Describe() | plans.AskAgain():
+                if not isinstance(plan, plans.List):
+                    self._metrics.cold_searches.inc()
+                if caller.session is not None:
+                    self._pending[caller.session, plan.rpc.upstream_id] = plan
+            case None | plans.Watch():
                 profile.refresher.used(caller)
-                return decision
-        if isinstance(decision.plan, plans.List | plans.Search | plans.Describe | plans.AskAgain):
-            if not isinstance(decision.plan, plans.List):
-                self._metrics.cold_searches.inc()
-            if caller.session is not None:
-                self._pending[caller.session, decision.plan.rpc.upstream_id] = decision.plan
-        elif decision.plan is None or isinstance(decision.plan, plans.Watch):
-            profile.refresher.used(caller)
         return decision
 
     async def _call_many(self, decision: CallMany, profile: Profile, caller: CallerContext) -> Decision:

@@ -9,6 +9,8 @@ from enum import Enum
 from time import perf_counter
 from typing import Protocol, TypeVar
 
+from prometheus_client import Counter
+
 from extproc.codec import First, Malformed, decode, decode_first, encode
 from extproc.exchange.messages import (
     Close,
@@ -55,6 +57,9 @@ class ExchangeFactory(Protocol):
 
 class Processor(Protocol):
     """Who decides.  ``decide`` may await; it is cancelled when the gateway goes away."""
+
+    def at_once(self, message: Request | Response) -> Decision | None:
+        """The decision where nothing has to be waited for; None leaves it to ``decide``."""
 
     async def decide(self, message: Request | Response) -> Decision: ...
 
@@ -117,6 +122,14 @@ class Driver:
         self._limit = settings.limits.exchanges
         self._profiles = {"": settings, **profiles}
         self._metrics = metrics
+        self._decided = {
+            kind: metrics.decisions.labels(
+                "request" if kind in (PassThrough, Forward, Reply) else "response", name
+            )
+            for kind, name in _DECISION_NAMES.items()
+        }
+        self._ended: dict[tuple[str, Outcome], Counter] = {}
+        metrics.in_flight.set_function(lambda: self.in_flight)
         self._seconds = {side: metrics.decision_seconds.labels(side) for side in ("request", "response")}
         self._warned: set[str] = set()
         self.in_flight = 0
@@ -131,7 +144,6 @@ class Driver:
         """
         stream = _Stream(profile)
         self.in_flight += 1
-        self._metrics.in_flight.set(self.in_flight)
         try:
             async for data in messages:
                 # Drained before the next read: a decision that is pending holds the peer back.
@@ -145,8 +157,6 @@ class Driver:
                             self._warn(command)
                         case Observe():
                             self._observe(stream, command)
-                        case Observe():
-                            self._processor.observe(command)
                         case Close():
                             return
                         case _:
@@ -171,8 +181,11 @@ class Driver:
             raise
         finally:
             self.in_flight -= 1
-            self._metrics.in_flight.set(self.in_flight)
-            self._metrics.exchanges.labels(stream.dialect, stream.outcome.value).inc()
+            ended = self._ended.get((stream.dialect, stream.outcome))
+            if ended is None:
+                ended = self._metrics.exchanges.labels(stream.dialect, stream.outcome.value)
+                self._ended[stream.dialect, stream.outcome] = ended
+            ended.inc()
 
     def _accept(self, stream: _Stream, data: bytes) -> list[Command]:
         if stream.exchange is not None:
@@ -210,15 +223,20 @@ class Driver:
         assert stream.exchange is not None
         side = "request" if isinstance(message, Request) else "response"
         began = perf_counter()
+        bound: asyncio.Timeout | None = None
         try:
-            async with asyncio.timeout(stream.deadline) as bound:
-                decision = await self._processor.decide(message)
-            name = _DECISION_NAMES[type(decision)]
+            decision = self._processor.at_once(message)
+            if decision is None:
+                # Only what really waits pays for a timer.
+                async with asyncio.timeout(stream.deadline) as bound:
+                    decision = await self._processor.decide(message)
+            count = self._decided[type(decision)]
         except Exception as error:
-            return stream.fail(error, Outcome.LATE if bound.expired() else Outcome.FAILED)
+            late = bound is not None and bound.expired()
+            return stream.fail(error, Outcome.LATE if late else Outcome.FAILED)
         finally:
             self._seconds[side].observe(perf_counter() - began)
-        self._metrics.decisions.labels(side, name).inc()
+        count.inc()
         match decision:
             case Forward(body=None, set=(), remove=(), plan=None):
                 pass

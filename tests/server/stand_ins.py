@@ -123,6 +123,9 @@ class Decider:
             await self._asking.acquire()
         self._awaited = max(times, self._awaited)
 
+    def at_once(self, message: Request | Response) -> Decision | None:
+        return None
+
     async def decide(self, message: Request | Response) -> Decision:
         self.asked.append(message)
         self._asking.release()

@@ -81,6 +81,8 @@ class Search(Section):
     schemas: Count = 3
     """How many of the best hits carry their input schema."""
     description_chars: Annotated[int, Field(ge=20)] = 200
+    overview: bool = True
+    """Whether the description of ``search_tools`` ends with the caller's servers and their tool counts."""
 
 
 class Calls(Section):

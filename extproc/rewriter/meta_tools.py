@@ -12,6 +12,7 @@ from functools import lru_cache
 from extproc.catalog.model import Catalogue, Tool, ToolClass
 from extproc.catalog.parse import is_pinned
 from extproc.mcp import slices
+from extproc.rewriter.overview import overview
 from extproc.settings import Tools
 
 
@@ -85,14 +86,14 @@ def _single_call(
     )
 
 
-def _search() -> dict[str, object]:
+def _search(covers: str) -> dict[str, object]:
     return _definition(
         Meta.SEARCH,
         "Search tools",
         "Find tools by what they do. Many tools of many connected services are behind this server and are not "
         "listed: always search before saying that something cannot be done. Ask in plain words, in any language, "
         "one query for each thing you need. Each hit names the call tool to run it with; the best hits come with "
-        "their inputSchema.",
+        "their inputSchema." + (covers and f" {covers}"),
         {
             "queries": {
                 "type": "array",
@@ -160,11 +161,12 @@ def _call_many(most: int) -> dict[str, object]:
     )
 
 
-@lru_cache(maxsize=32)
-def definitions(max_batch: int, *, tasks: bool = False) -> tuple[bytes, ...]:
+@lru_cache(maxsize=256)
+def definitions(max_batch: int, *, tasks: bool = False, covers: str = "") -> tuple[bytes, ...]:
     """The definitions as JSON, always in the same order and bytes.
 
     ``max_batch`` 0 leaves ``call_read_tools`` out.  ``tasks`` offers task execution on the single calls.
+    ``covers`` ends the description of ``search_tools``.
     """
     single = [
         _single_call(Meta.CALL_READ, "read-only", "Call a read tool", read_only=True, destructive=False),
@@ -185,16 +187,23 @@ def definitions(max_batch: int, *, tasks: bool = False) -> tuple[bytes, ...]:
     ]
     if tasks:
         single = [{**tool, "execution": {"taskSupport": "optional"}} for tool in single]
-    tools = [_search(), _describe(), single[0]]
+    tools = [_search(covers), _describe(), single[0]]
     if max_batch:
         tools.append(_call_many(max_batch))
     return tuple(slices.encode(tool) for tool in [*tools, *single[1:]])
 
 
-def listed(catalogue: Catalogue | None, policy: Tools, max_batch: int, *, tasks: bool = False) -> bytes:
-    """The ``tools`` array a client sees: the six, then pinned tools with their own definitions."""
+def listed(
+    catalogue: Catalogue | None, policy: Tools, max_batch: int, *, tasks: bool = False, cover: bool = False
+) -> bytes:
+    """The ``tools`` array a client sees: the six, then pinned tools with their own definitions.
+
+    ``cover`` lets ``search_tools`` say what the catalogue covers.
+    """
     pinned = pinned_tools(catalogue, policy) if catalogue is not None else []
-    return slices.join_array([*definitions(max_batch, tasks=tasks), *(tool.raw for tool in pinned)])
+    covers = overview(catalogue) if cover and catalogue is not None else ""
+    own = definitions(max_batch, tasks=tasks, covers=covers)
+    return slices.join_array([*own, *(tool.raw for tool in pinned)])
 
 
 def pinned_tools(catalogue: Catalogue, policy: Tools) -> list[Tool]:

@@ -79,9 +79,14 @@ def _list(call: rpc.Rpc, known: Known) -> OnRequest:
     if call.params.get("cursor", b"null") != b"null":
         return rpc.error_reply(call, rpc.INVALID_PARAMS, "Unknown cursor: this list has one page")
     match known.view:
-        case Warm(catalogue, _, age) if age < known.settings.catalog.refresh_after and _may_answer(call):
+        case Warm(catalogue, _, age, True) if _is_recent(age, known) and _may_answer(call):
             return Reply(list_answer(call, listed_tools(known.settings, catalogue)))
     return _ask_list(call, plans.List(call, known.caller))
+
+
+def _is_recent(age: float, known: Known) -> bool:
+    """Clients that list before every call do not make the server list every time."""
+    return age < known.settings.catalog.refresh_after
 
 
 def _search(call: rpc.Rpc, parsed: SearchArguments | Problem, known: Known) -> OnRequest:
@@ -106,16 +111,18 @@ def _describe(call: rpc.Rpc, parsed: DescribeArguments | Problem, known: Known) 
 
 def _direct(call: rpc.Rpc, name: str, known: Known) -> OnRequest:
     settings = known.settings
-    if is_hidden(name, settings.tools):
-        return rpc.error_reply(call, rpc.INVALID_PARAMS, f"Unknown tool: {name[:200]}")
+    hidden = is_hidden(name, settings.tools)
     if settings.calls.direct == "allow":
-        return PassThrough()
+        unknown = f"Unknown tool: {name[:200]}"
+        return rpc.error_reply(call, rpc.INVALID_PARAMS, unknown) if hidden else PassThrough()
     refused = rpc.error_reply(
         call,
         rpc.INVALID_PARAMS,
         f"Unknown tool: {name[:200]}. Call tools found with search_tools through call_read_tool, "
         "call_write_tool or call_destructive_tool",
     )
+    if hidden:
+        return refused
     match known.view:
         case Warm(catalogue):
             tool = catalogue.get(name)
@@ -287,7 +294,7 @@ def _may_answer(call: rpc.Rpc) -> bool:
 def listed_tools(settings: Settings, catalogue: Catalogue | None) -> bytes:
     """The ``tools`` array of this profile; ``call_read_tools`` needs the catalogue route."""
     batch = settings.calls.max_batch if settings.catalog.url else 0
-    return listed(catalogue, settings.tools, batch)
+    return listed(catalogue, settings.tools, batch, cover=settings.search.overview)
 
 
 def list_answer(call: rpc.Rpc, tools: bytes, meta: bytes | None = None) -> bytes:

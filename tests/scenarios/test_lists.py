@@ -13,10 +13,11 @@ from .world import ALICE, BOB, Setup, legacy_only, modern_only, widely
 
 @widely
 async def test_definitions_are_the_same_bytes_every_time(setup: Setup) -> None:
-    world = setup.world()
+    plain = {"search": {"embedder": "none", "overview": False}}
+    world = setup.world(plain)
     client = await world.opened()
     first, second = await client.list(), await client.list()
-    other = await setup.world(tools=raw(TOOLS[:2])).opened(BOB)
+    other = await setup.world(plain, tools=raw(TOOLS[:2])).opened(BOB)
     third = await other.list()
     assert json.dumps(first.result["tools"]) == json.dumps(second.result["tools"])
     assert json.dumps(first.result["tools"]) == json.dumps(third.result["tools"])

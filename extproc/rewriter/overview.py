@@ -1,0 +1,64 @@
+"""What a caller's catalogue covers, in one line: a model that does not know what is there does not search."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+
+from extproc.catalog.model import Catalogue
+from extproc.search.servers import detect_separator, split_name
+
+MAX_CHARS = 320
+"""Characters of the whole line."""
+_MAX_NAME = 32
+
+
+def overview(catalogue: Catalogue) -> str:
+    """Servers by name prefix with their tool counts, largest first; the same text for the same catalogue.
+
+    Empty for an empty catalogue.  Control characters and line breaks of names do not survive.
+    """
+    return _overview(_ByDigest(catalogue)) if len(catalogue) else ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ByDigest:
+    catalogue: Catalogue
+
+    def __hash__(self) -> int:
+        return hash(self.catalogue.digest)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ByDigest) and other.catalogue.digest == self.catalogue.digest
+
+
+@lru_cache(maxsize=256)
+def _overview(key: _ByDigest) -> str:
+    names = [tool.name for tool in key.catalogue]
+    separator = detect_separator(names)
+    counts = Counter(split_name(name, separator)[0] for name in names)
+    total = f"{'' if key.catalogue.complete else 'at least '}{len(names)} tools"
+    unprefixed = counts.pop("", 0)
+    if not counts:
+        return f"Searches {total}."
+    ranked = sorted(counts.items(), key=lambda found: (-found[1], found[0]))
+    parts = [f"{_shown(server)} ({count})" for server, count in ranked]
+    if unprefixed:
+        parts.append(f"others ({unprefixed})")
+    return _fitted(f"Searches {total} of these servers: ", parts)
+
+
+def _fitted(head: str, parts: list[str]) -> str:
+    kept = len(parts)
+    while True:
+        more = f" and {len(parts) - kept} more" if kept < len(parts) else ""
+        line = f"{head}{', '.join(parts[:kept])}{more}."
+        if len(line) <= MAX_CHARS or kept == 1:
+            return line
+        kept -= 1
+
+
+def _shown(server: str) -> str:
+    clean = "".join(char if char.isprintable() else "?" for char in server)
+    return clean if len(clean) <= _MAX_NAME else f"{clean[:_MAX_NAME]}…"

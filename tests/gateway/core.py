@@ -42,9 +42,16 @@ class Core:
         self.asked: list[Request | Response] = []
         self.warnings: list[Warn] = []
         self.errors: list[Exception] = []
+        self.exchanges: list[Exchange] = []
 
     def __call__(self, opening: Opening) -> CoreStream:
-        return CoreStream(self, Exchange(opening, self._server, self._limits))
+        exchange = Exchange(opening, self._server, self._limits)
+        self.exchanges.append(exchange)
+        return CoreStream(self, exchange)
+
+    def finish(self) -> list[Warn]:
+        """What the newest exchange has to say when the gateway ends its stream."""
+        return [command for command in self.exchanges[-1].finish() if isinstance(command, Warn)]
 
     async def commands(self, exchange: Exchange, event: Event) -> list[Command]:
         """Every command an event leads to, decisions made."""

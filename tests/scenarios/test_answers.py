@@ -12,7 +12,7 @@ from tests.gateway.wire import HttpRequest, HttpResponse
 from .client import events, joined
 from .tools import TOOLS, raw
 from .upstream import Call
-from .world import Setup, World, legacy_only, modern_only, widely
+from .world import Setup, World, legacy_only, modern_only, narrowly, widely
 
 REAL = {str(one["name"]) for one in TOOLS} - {"search_tools"}
 
@@ -20,7 +20,7 @@ REAL = {str(one["name"]) for one in TOOLS} - {"search_tools"}
 def answering(world: World, response: HttpResponse) -> None:
     """Let the server of a world give one fixed answer from now on."""
     framed = response.headers
-    if not world.setup.variant.trailers:
+    if not world.setup.variant.trailers and ("content-type", "text/event-stream") not in framed:
         framed = (*framed, ("content-length", str(len(response.body))))
     fixed = HttpResponse(response.status, framed, response.chunks, world.setup.variant.trailers)
 
@@ -68,7 +68,7 @@ SENDS = {
 }
 
 
-@widely
+@narrowly
 @pytest.mark.parametrize("send", SENDS)
 @pytest.mark.parametrize("error", ERRORS)
 async def test_an_http_error_passes_as_it_came(setup: Setup, send: str, error: str) -> None:
@@ -350,3 +350,52 @@ async def test_a_dead_session_is_told_by_the_server(setup: Setup) -> None:
         assert b"Session not found" in reply.http.body
     ended = await client.get("DELETE")
     assert ended.status == 204
+
+
+@widely
+@pytest.mark.parametrize("status", [502, 503, 504])
+async def test_a_change_without_a_result_says_whether_it_may_be_repeated(setup: Setup, status: int) -> None:
+    world = setup.world()
+    client = await world.warm()
+    answering(world, HttpResponse(status, (), (b"upstream connect error",)))
+    reply = await client.call("call_destructive_tool", {"name": "mail__send", "arguments": {}})
+    assert reply.is_error
+    assert "idempotent" in reply.text
+    direct = await client.call("mail__send", {})
+    assert (direct.status, direct.http.body) == (status, b"upstream connect error")
+
+
+@widely
+async def test_a_change_on_a_watched_stream_ages_the_list(setup: Setup) -> None:
+    world = setup.world({"catalog": {"watch": True}})
+    client = await world.warm()
+    stream = (b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n', b": ping\n\n")
+    genuine = world.server._handle
+    answering(world, HttpResponse(200, (("content-type", "text/event-stream"),), stream))
+    if setup.modern:
+        params = {"notifications": {"toolsListChanged": True}, "_meta": client.meta()}
+        body = joined({"jsonrpc": "2.0", "id": "l", "method": "subscriptions/listen", "params": params})
+        reply = await client.post(body, client.message_headers("subscriptions/listen", params))
+    else:
+        reply = await client.get()
+    assert reply.http.body == b"".join(stream)
+    if not setup.variant.config.response_chunks:
+        assert [piece for _, piece in reply.outcome.deliveries] == list(stream)
+    world.server._handle = genuine  # type: ignore[method-assign]
+    assert (await client.search("email")).outcome.local is setup.withholds
+
+
+@legacy_only
+async def test_a_change_told_on_a_calls_own_stream_ages_the_list(setup: Setup) -> None:
+    world = setup.world()
+    client = await world.warm()
+    genuine = world.server._handle
+    stream = (
+        b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n',
+        b'data: {"jsonrpc":"2.0","id":1,"result":{"content":[]}}\n\n',
+    )
+    answering(world, HttpResponse(200, (("content-type", "text/event-stream"),), stream))
+    reply = await client.call("call_destructive_tool", {"name": "mail__send", "arguments": {}})
+    assert reply.http.body == b"".join(stream)
+    world.server._handle = genuine  # type: ignore[method-assign]
+    assert (await client.search("email")).outcome.local is setup.withholds

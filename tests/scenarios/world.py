@@ -125,5 +125,7 @@ everywhere = pytest.mark.parametrize("setup", _MANY, ids=str)
 """Every gateway configuration, revision and form of answer."""
 widely = pytest.mark.parametrize("setup", _FEW, ids=str)
 """One configuration of each kind, for what the others cannot change."""
+narrowly = pytest.mark.parametrize("setup", _FEW[::3], ids=str)
+"""A few, for products with many cases of their own."""
 modern_only = pytest.mark.parametrize("setup", [one for one in _FEW if one.modern], ids=str)
 legacy_only = pytest.mark.parametrize("setup", [one for one in _FEW if not one.modern], ids=str)

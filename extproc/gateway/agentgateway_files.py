@@ -13,6 +13,11 @@ def standalone(options: Options) -> Tree:
     if not options.backends:
         raise OptionError("a whole gateway needs at least one --server NAME=HOST:PORT")
     binds: list[Tree] = [_bind(options, options.gateway.port, _policies(options))]
+    if options.catalogue and options.jwt:
+        raise OptionError(
+            "agentgateway takes the token off before the processor sees it, so it could not authenticate to an "
+            "unfiltered route: leave --catalogue-path and --catalogue-listen out"
+        )
     if options.catalogue:
         port = options.catalogue.listener.port if options.catalogue.listener else options.gateway.port + 1
         if port == options.gateway.port:
@@ -21,7 +26,7 @@ def standalone(options: Options) -> Tree:
             note(
                 """The unfiltered tool list for the processor's catalog.url. agentgateway listens on every
                 interface, so the rule below turns away whoever does not come from this host.""",
-                _bind(options, port, {**_authentication(options.jwt), "authorization": {"rules": [GUARD]}}),
+                _bind(options, port, {"authorization": {"rules": [GUARD]}}),
             )
         )
     return {"frontendPolicies": _buffer(options), "binds": binds}
@@ -121,13 +126,7 @@ def _attributes(jwt: Jwt) -> Noted:
     return note(
         f"""The token is gone by now, so identity travels as attributes; without them every caller looks the
         same to the processor. Its caller.attributes: [{", ".join(jwt.attributes)}].""",
-        {
-            **names,
-            "token": note(
-                "For side fetches only. Without unredacted() this is a fixed text, the same for everybody.",
-                "jwt.rawToken.unredacted()",
-            ),
-        },
+        names,
     )
 
 

@@ -136,7 +136,7 @@ FILES: Final[Mapping[str, Callable[[], str]]] = {
     "envoy/profiles.yaml": lambda: envoy(
         replace(BASE, catalogue=LOOPBACK, profiles=(("/mcp/readonly", "readonly"),)),
         """Two routes, two profiles on one processor: /mcp with its main settings, /mcp/readonly with the
-        profile of that name.""",
+        profile of that name, which has to be among the processor's settings: profiles: {readonly: {…}}""",
     ),
     "envoy/compose.yaml": lambda: envoy(
         COMPOSE, """The gateway of docker-compose.yml, profile envoy. Hosts are the services' names there."""
@@ -161,7 +161,7 @@ FILES: Final[Mapping[str, Callable[[], str]]] = {
         """agentgateway, standalone, recommended: request bodies buffered, response bodies on demand.""",
     ),
     "agentgateway/buffered-auth.yaml": lambda: _agentgateway(
-        replace(AGENTGATEWAY, jwt=JWT),
+        replace(AGENTGATEWAY, jwt=JWT, catalogue=None),
         """agentgateway, standalone, buffered, with mcpAuthentication in front.""",
     ),
     "agentgateway/full-duplex.yaml": lambda: _agentgateway(
@@ -169,7 +169,7 @@ FILES: Final[Mapping[str, Callable[[], str]]] = {
         """agentgateway, standalone, bodies streamed both ways.""",
     ),
     "agentgateway/full-duplex-auth.yaml": lambda: _agentgateway(
-        replace(AGENTGATEWAY, mode="full-duplex", jwt=JWT),
+        replace(AGENTGATEWAY, mode="full-duplex", jwt=JWT, catalogue=None),
         """agentgateway, standalone, bodies streamed both ways, with mcpAuthentication in front.""",
     ),
     "agentgateway/compose.yaml": lambda: _agentgateway(

@@ -50,7 +50,7 @@ CASES: list[Case] = [
     edit("wrong-spelling", AGW, "allowModeOverride: true", "allowModeOveride: true", "allowModeOveride"),
     edit("wrong-spelling", AGW, "failureMode: failClosed", "failureMode: closed", "failureMode"),
     edit("identity-lost", AGW_JWT, "requestAttributes:", "responseAttributes:"),
-    edit("redacted-attribute", AGW_JWT, "jwt.rawToken.unredacted()", "jwt.rawToken", "jwt.rawToken"),
+    edit("redacted-attribute", AGW_JWT, "sub: jwt.sub", "token: jwt.rawToken", "jwt.rawToken"),
     edit("bad-address", AGW, "host: 127.0.0.1:50051", "host: http://127.0.0.1:50051", "http://"),
     edit("bad-address", AGW, "host: 127.0.0.1:50051", "host: unix:/run/p.sock", "unix:"),
     edit("buffer-limit", AGW, "maxBufferSize: 33554432", "maxBufferSize: 2097152", "maxBufferSize"),

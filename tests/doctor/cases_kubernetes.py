@@ -57,7 +57,7 @@ CASES: list[Case] = [
             "agentgateway.dev/v1alpha1", "AgentgatewayPolicy", "traffic: {jwtAuthentication: {mode: Strict}}"
         ),
     ),
-    edit("redacted-attribute", POLICY_JWT, "jwt.rawToken.unredacted()", "jwt.rawToken", "jwt.rawToken"),
+    edit("redacted-attribute", POLICY_JWT, "sub: jwt.sub", "token: jwt.rawToken", "jwt.rawToken"),
     # Kubernetes: the processor
     Case(
         "probe-misses-socket",

@@ -166,6 +166,10 @@ def test_options_show_in_the_output(capsys: pytest.CaptureFixture[str]) -> None:
         (["agentgateway", "--server", "a=h:1", "--listen", "unix:/x"], "not a unix socket"),
         (["agentgateway", "--server", "a=h:1", "--catalogue-listen", "127.0.0.1:3000"], "own port"),
         (["agentgateway", "--server", "a=h:1", "--profile", "/x=y"], "not used by agentgateway"),
+        (
+            ["agentgateway", "--server", "a=h:1", "--catalogue-path", "/x", *JWT.split()],
+            "takes the token off",
+        ),
         (["envoy-gateway", "--server", "a=h:1"], "not used by envoy-gateway"),
         (["istio", "--catalogue-path", "/x"], "not used by istio"),
     ],

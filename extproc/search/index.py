@@ -15,7 +15,14 @@ from extproc.search.fields import FIELDS, Named
 from extproc.search.fusion import Floats, best, reciprocal_rank, z_score
 from extproc.search.match import Match, Matcher
 from extproc.search.names import Names
-from extproc.search.ranking import CANDIDATES, known_gate, lexical_weight, refined, wordwise_share
+from extproc.search.ranking import (
+    CANDIDATES,
+    known_gate,
+    lexical_weight,
+    refined,
+    wordwise_share,
+    worth_showing,
+)
 from extproc.search.servers import UnknownServer, detect_separator, rows_of_server, server_names, split_name
 
 MAX_QUERY = 10_000
@@ -250,7 +257,7 @@ class ToolIndex:
             if words is not None:
                 share = wordwise_share(gate, known_gate(match))
                 scores = refined(scores, cosine_z[top], words.likeness(vectors, rows[top]), share)
-        keep = (lexical[top] > 0) | (cosine[top] > 0)
+        keep = worth_showing(lexical, cosine, top)
         top, scores = top[keep], scores[keep]
         order = np.lexsort((top, -scores))
         return top[order], scores[order], gate

@@ -18,6 +18,10 @@ WORDWISE, WORDWISE_FOREIGN = 0.1, 0.2
 """Part of the word-by-word score in the vector side, and what is added for a query of unknown words."""
 CANDIDATES = 48
 """Tools that are compared word by word."""
+NOISE = 0.22
+"""Cosine that the best tool must reach when no tool has any word of the query, else nothing is found."""
+NEAR_BEST = 0.4
+"""Share of the best cosine that a tool without any word of the query must reach."""
 _SPREAD = 1.5
 
 Rows = NDArray[np.intp]
@@ -52,3 +56,15 @@ def refined(scores: Floats, cosine_z: Floats, likeness: Floats, share: float) ->
 def wordwise_share(weight: float, known: float) -> float:
     """Part of the whole score that is the word-by-word one."""
     return (1 - weight) * (WORDWISE + WORDWISE_FOREIGN * (1 - known))
+
+
+def worth_showing(lexical: Floats, cosine: Floats, top: Rows) -> NDArray[np.bool_]:
+    """Which of the candidates ``top`` are found at all: those with a word of the query, or near enough to it.
+
+    The bounds are low on purpose: nonsense and a need in another language overlap between 0.2 and 0.4.
+    """
+    with_word = lexical[top] > 0
+    best = float(cosine.max(initial=0.0))
+    if best < NOISE and not with_word.any():
+        return with_word
+    return np.asarray(with_word | (cosine[top] > max(NEAR_BEST * best, 0.0)))

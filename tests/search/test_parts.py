@@ -1,0 +1,149 @@
+"""Look-alikes, names, servers, fusion, segments and caches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from extproc.search.cache import ByteCache
+from extproc.search.fusion import best, reciprocal_rank, z_score
+from extproc.search.measure import interval, measure
+from extproc.search.names import Names
+from extproc.search.near import Near
+from extproc.search.segments import MOST_SEGMENTS, content_words, first_sentence, segments
+from extproc.search.servers import detect_separator, rows_of_server, server_names, split_name
+
+scores = arrays(
+    np.float32, st.integers(0, 40), elements=st.floats(-100, 100, width=32).map(lambda x: round(x, 1))
+)
+
+
+@pytest.mark.parametrize("typo", ["adress", "addres", "adddress", "addrss"])
+def test_a_typo_finds_the_word(typo: str) -> None:
+    near = Near({"address": 4, "dress": 5, "branch": 6, "convert": 7})
+    assert near.find(typo, 0.6, lambda _: True)[0][0] == 4
+
+
+def test_likeness_is_the_dice_coefficient_of_pairs() -> None:
+    # night: ^n ni ig gh ht t$, nacht: ^n na ac ch ht t$; three of six are common.
+    ((term, likeness),) = Near({"night": 0}).find("nacht", 0.1, lambda _: True)
+    assert term == 0
+    assert likeness == pytest.approx(0.5)
+
+
+def test_short_words_and_refused_words_are_no_look_alikes() -> None:
+    near = Near({"list": 0, "lost": 1})
+    assert near.find("lis", 0.1, lambda _: True) == ()
+    assert [term for term, _ in near.find("lists", 0.1, lambda term: term != 0)] == [1]
+    assert Near({}).find("anything", 0.1, lambda _: True) == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "separator"),
+    [
+        (["github__create_issue", "mail__send"], "__"),
+        (["files_read", "files_write", "mail_send", "mail_list"], "_"),
+        (["a/x", "a/y", "b/z"], "/"),
+        (["home.on", "home.off"], "."),
+        (["get_weather", "get_forecast", "list_cities"], ""),
+        (["create_issue", "search"], ""),
+        (["search"], ""),
+        ([], ""),
+    ],
+)
+def test_the_separator_of_a_catalogue(names: list[str], separator: str) -> None:
+    assert detect_separator(names) == separator
+
+
+def test_servers_by_prefix() -> None:
+    names = ["git-hub__a", "git-hub__b", "mail__c"]
+    assert server_names(names, "__") == ("git-hub", "mail")
+    assert rows_of_server(names, "Git-Hub", "__") == [0, 1]
+    assert rows_of_server(names, "mail__", "__") == [2]
+    assert rows_of_server(names, "git", "__") == [0, 1]
+    assert rows_of_server(names, "gi", "__") == []
+    assert rows_of_server(names, "  ", "__") == []
+    assert split_name("mail__", "__") == ("", "mail__")
+
+
+def test_named_tools() -> None:
+    names = Names(
+        ["github__create_issue", "gitlab__create_issue", "search"], ["create_issue", "create_issue", "search"]
+    )
+    assert names.named("github__create_issue") == {0: 0}
+    assert names.named("GitHub create-issue") == {0: 0, 1: 1}
+    assert names.named("create_issue") == {0: 1, 1: 1}
+    assert names.named("use `create_issue` to open a ticket") == {0: 1, 1: 1}
+    assert names.named("githb__create_issue") == {0: 2}
+    assert names.named("search") == {2: 0}
+    assert names.named("search for my issues") == {}
+    assert names.named("") == {}
+
+
+@given(scores)
+def test_z_scores_have_mean_zero_and_deviation_one(values: np.ndarray) -> None:
+    z = z_score(values)
+    assert z.shape == values.shape
+    if len(values) and values.std() > 0.01:
+        assert abs(float(z.mean())) < 1e-2
+        assert abs(float(z.std()) - 1) < 1e-2
+
+
+@given(scores, st.integers(0, 50))
+def test_best_is_a_stable_sort(values: np.ndarray, k: int) -> None:
+    expected = sorted(range(len(values)), key=lambda i: (-values[i], i))[:k]
+    assert best(values, k).tolist() == expected
+
+
+def test_reciprocal_ranks_by_hand() -> None:
+    fused = reciprocal_rank(np.array([3, 0, 1], np.float32), np.array([0.1, 0.9, 0.5], np.float32), 0.5)
+    np.testing.assert_allclose(fused, [0.5 / 61 + 0.5 / 63, 0.5 / 61, 0.5 / 62 + 0.5 / 62], rtol=1e-6)
+
+
+def test_segments_begin_with_the_whole_query() -> None:
+    query = "Find a hotel in Rome for May. Then send the address to Anna by mail."
+    assert segments(query) == [query, "Find a hotel in Rome for May", "Then send the address to Anna by mail"]
+    assert segments("refund a payment") == ["refund a payment"]
+    assert segments("") == [""]
+    assert len(segments("one two three four. " * 500)) <= MOST_SEGMENTS
+
+
+def test_a_long_sentence_becomes_windows() -> None:
+    words = [f"w{i}" for i in range(30)]
+    parts = segments(" ".join(words))
+    assert all(any(word in part.split() for part in parts[1:]) for word in words)
+
+
+def test_first_sentence_and_content_words() -> None:
+    assert first_sentence("Send it. Then more.") == "Send it."
+    assert first_sentence("v1.2 of it\nmore") == "v1.2 of it"
+    assert len(first_sentence("x" * 1000)) == 200
+    assert content_words("The getUserName of the user", 2) == ("get", "user")
+
+
+def test_a_cache_drops_the_least_recently_used_and_never_exceeds_its_limit() -> None:
+    cache: ByteCache[str, int] = ByteCache(100)
+    cache.put_many([("a", 1, 40), ("b", 2, 40)])
+    assert cache.get_many(["a"]) == [1]
+    cache.put_many([("c", 3, 40), ("huge", 4, 1000)])
+    assert cache.get_many(["a", "b", "c", "huge"]) == [1, None, 3, None]
+    assert cache.nbytes == 80
+    cache.put_many([("a", 5, 10)])
+    assert cache.nbytes == 50
+    assert cache.get_many(["a"]) == [5]
+
+
+def test_measures_by_hand() -> None:
+    got = measure(["x", "a", "y", "b"], ["a", "b", "c"])
+    assert got["recall@1"] == 0
+    assert got["recall@5"] == pytest.approx(2 / 3)
+    assert got["hit@5"] == 1
+    assert got["mrr@10"] == 0.5
+    ideal = 1 + 1 / np.log2(3) + 1 / 2
+    assert got["ndcg@10"] == pytest.approx((1 / np.log2(3) + 1 / np.log2(5)) / ideal)
+    assert measure(["a"], ["a", "a"])["recall@1"] == 1
+    assert interval([1.0]) == 0
+    assert interval([0.0, 1.0] * 50) == pytest.approx(1.96 * np.sqrt(0.25 * 100 / 99 / 100))

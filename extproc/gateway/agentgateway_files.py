@@ -15,8 +15,8 @@ def standalone(options: Options) -> Tree:
     binds: list[Tree] = [_bind(options, options.gateway.port, _policies(options))]
     if options.catalogue and options.jwt:
         raise OptionError(
-            "agentgateway takes the token off before the processor sees it, so it could not authenticate to an "
-            "unfiltered route: leave --catalogue-path and --catalogue-listen out"
+            "agentgateway takes the token off before the processor sees it, so it could not authenticate to "
+            "an unfiltered route: leave --catalogue-path and --catalogue-listen out"
         )
     if options.catalogue:
         port = options.catalogue.listener.port if options.catalogue.listener else options.gateway.port + 1

@@ -53,6 +53,7 @@ def render(tree: Tree, head: str = "") -> str:
         if lines:
             lines.append("#")
         lines += _comment(" ".join(paragraph.split()), "")
+    lines = [*lines, ""] if any(lines) else []
     _block(tree, "", lines)
     return "\n".join(lines) + "\n"
 

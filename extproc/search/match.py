@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extproc.search.lexical import Floats, Lexical, Weights, name_shares
-from extproc.search.near import Near
+from extproc.search.near import SHORTEST, Near
 from extproc.search.words import Asked
 
 ALIKE = 0.6
@@ -100,7 +100,8 @@ class Matcher:
                     break
             if not terms and word.near and word.whole not in known_wholes and looked < _MOST_NEAR:
                 looked += 1
-                terms = self._look(word.forms[0], mask)
+                stem = word.forms[0]
+                terms = self._look(stem if len(stem) >= SHORTEST else word.text, mask)
             found.append(Found(word, terms))
         return found
 

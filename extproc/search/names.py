@@ -53,11 +53,11 @@ class Names:
             for row in self._local.get(candidate, ()):
                 found.setdefault(row, 1)
         if not found and len(whole) >= 6 and _IDENTIFIER.fullmatch(query) and _INNER.search(query):
-            for near, _, _ in process.extract(
-                whole, self._keys, scorer=fuzz.ratio, score_cutoff=_CLOSE, limit=3
-            ):
-                for row in (*self._full.get(near, ()), *self._local.get(near, ())):
-                    found.setdefault(row, 2)
+            near = process.extract(whole, self._keys, scorer=fuzz.ratio, score_cutoff=_CLOSE, limit=3)
+            for name, likeness, _ in near:
+                if likeness >= near[0][1] - 1:
+                    for row in (*self._full.get(name, ()), *self._local.get(name, ())):
+                        found.setdefault(row, 2)
         return found
 
     @property

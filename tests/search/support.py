@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from hashlib import blake2b
 from typing import Any
 
@@ -48,11 +49,17 @@ def office() -> Catalogue:
 MEANINGS = {"mail": "e-mail", "email": "e-mail", "wetter": "weather", "oras": "weather", "rain": "forecast"}
 
 
+@cache
+def _direction(letters: str, dimension: int) -> NDArray[np.float64]:
+    seed = int.from_bytes(blake2b(letters.encode("utf-8"), digest_size=4).digest(), "little")
+    return np.random.default_rng(seed).standard_normal(dimension)
+
+
 class WholeTexts:
-    """Bags of hashed words: equal words give equal directions, and a few words mean the same."""
+    """Bags of hashed letter triples: words spelt alike point alike, and a few words mean the same."""
 
     name = "whole"
-    dimension = 64
+    dimension = 256
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -63,8 +70,8 @@ class WholeTexts:
         for row, text in enumerate(texts):
             for word in text.lower().replace(".", " ").replace(":", " ").split():
                 word = MEANINGS.get(word, word)
-                seed = int.from_bytes(blake2b(word.encode("utf-8"), digest_size=4).digest(), "little")
-                out[row] += np.random.default_rng(seed).standard_normal(self.dimension)
+                for i in range(len(word)):
+                    out[row] += _direction(f"^{word}$"[i : i + 3], self.dimension)
         length = np.linalg.norm(out, axis=1, keepdims=True)
         return np.asarray(out / np.maximum(length, 1e-9), np.float32)
 

@@ -9,7 +9,15 @@ from pathlib import Path
 from extproc.embedders.errors import EmbedderUnavailable
 from extproc.search.embedder import Embedder, EmbedderError
 
-__all__ = ["Embedder", "EmbedderError", "EmbedderUnavailable", "Options", "default_folder", "load", "models_folder"]
+__all__ = [
+    "Embedder",
+    "EmbedderError",
+    "EmbedderUnavailable",
+    "Options",
+    "default_folder",
+    "load",
+    "models_folder",
+]
 
 _DEFAULT = "toolsearch-multilingual"
 
@@ -71,7 +79,9 @@ def models_folder() -> Path:
 
 def _find(spec: str, models: Path) -> Path:
     if not spec.strip():
-        raise EmbedderUnavailable("search.embedder is empty: use default, none, a model folder or a model name")
+        raise EmbedderUnavailable(
+            "search.embedder is empty: use default, none, a model folder or a model name"
+        )
     folder = Path(spec).expanduser()
     if folder.is_dir():
         return folder

@@ -52,6 +52,8 @@ def load_model2vec(folder: Path, reason: str) -> Model2VecEmbedder:
         model = StaticModel.from_pretrained(folder)
     except Exception as error:
         # tokenizers and safetensors raise bare Exception subclasses of their own.
-        raise EmbedderUnavailable(f"embedding model in {folder} cannot be loaded by model2vec: {error}") from error
+        raise EmbedderUnavailable(
+            f"embedding model in {folder} cannot be loaded by model2vec: {error}"
+        ) from error
     size = sum(f.stat().st_size for f in folder.glob("*.safetensors"))
     return Model2VecEmbedder(f"{folder.name}@{size:x}", model)

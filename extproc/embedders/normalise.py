@@ -15,10 +15,18 @@ Normaliser = Callable[[str], str]
 
 # Oniguruma's \s is Unicode White_Space; Python's also matches the four separators U+001C to U+001F.
 _WHITE_SPACE = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-# Characters whose decomposition is newer than the Unicode 11 tables of ``tokenizers``, which leaves them alone.
+# Characters that decompose, or marks that are put in order, by newer rules than the old Unicode tables of
+# ``tokenizers``, which leaves them where they are.
 _NEWER = re.compile(
-    "([\u32ff\ua7f1-\ua7f4\uab69\U00010780-\U000107bf\U00011938\U0001ccd6-\U0001ccf9"
-    "\U0001e030-\U0001e08f\U0001f16c\U0001fbf0-\U0001fbf9]+)"
+    "(["
+    "\u07fd\u0898-\u089f\u08ca-\u08d3\u09fe\u0c3c\u0d3b-\u0d3c\u0eba\u1715\u1abf-\u1ace"
+    "\u1df6-\u1dfa\u32ff\ua7f1-\ua7f4\ua82c\uab69\U00010780-\U000107bf\U00010d24-\U00010d27"
+    "\U00010eab-\U00010eac\U00010f46-\U00010f50\U00010f82-\U00010f85\U00011070\U0001133b"
+    "\U0001145e\U00011839-\U0001183a\U00011938\U0001193d-\U0001193e\U00011943\U000119e0"
+    "\U00011a34\U00011a47\U00011a99\U00011d42\U00011d44-\U00011d45\U00011d97"
+    "\U00016ff0-\U00016ff1\U0001ccd6-\U0001ccf9\U0001e030-\U0001e08f\U0001e130-\U0001e136"
+    "\U0001e2ae\U0001e2ec-\U0001e2ef\U0001f16c\U0001fbf0-\U0001fbf9"
+    "]+)"
 )
 # Constructs that mean the same to Oniguruma and to Python's re once \s is spelled out.
 _PORTABLE_REGEX = re.compile(r"(?:[^\\(*]|\\[\-./:\]\[+?*|\\s]|\((?:\?<?[=!])|\*(?!\+))*")

@@ -13,7 +13,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-_DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1", "U8": "|u1"}
+_DTYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "|i1",
+    "U8": "|u1",
+}
 _LARGEST_HEADER = 100_000_000
 
 
@@ -30,7 +39,9 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
     except msgspec.DecodeError as error:
         raise ValueError(f"{path.name}: its header is not JSON: {error}") from error
     body = data[8 + length :]
-    return {name: _view(path.name, name, body, entry) for name, entry in header.items() if name != "__metadata__"}
+    return {
+        name: _view(path.name, name, body, entry) for name, entry in header.items() if name != "__metadata__"
+    }
 
 
 def _view(file: str, name: str, body: NDArray[np.uint8], entry: dict[str, Any]) -> NDArray[Any]:
@@ -40,7 +51,10 @@ def _view(file: str, name: str, body: NDArray[np.uint8], entry: dict[str, Any]) 
         shape = tuple(int(n) for n in entry["shape"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{file}: tensor {name!r} has an unknown type or no shape") from error
-    if not 0 <= start <= end <= len(body) or end - start != int(np.prod(shape, dtype=np.int64)) * dtype.itemsize:
+    if (
+        not 0 <= start <= end <= len(body)
+        or end - start != int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    ):
         raise ValueError(f"{file}: tensor {name!r} does not fit the file")
     raw = body[start:end]
     # An offset that is no multiple of the item size cannot be viewed in place.

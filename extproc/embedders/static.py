@@ -28,14 +28,25 @@ class _Config(msgspec.Struct, gc=False):
 class StaticEmbedder:
     """A table of piece vectors.  ``embed`` holds no lock and changes nothing but the word cache."""
 
-    def __init__(self, name: str, tokenizer: UnigramTokenizer, rows: NDArray[Any], weights: NDArray[Any] | None,
-                 mapping: NDArray[Any] | None, max_length: int | None) -> None:
-        if rows.ndim != 2 or mapping is None and len(rows) != tokenizer.size:
+    def __init__(
+        self,
+        name: str,
+        tokenizer: UnigramTokenizer,
+        rows: NDArray[Any],
+        weights: NDArray[Any] | None,
+        mapping: NDArray[Any] | None,
+        max_length: int | None,
+    ) -> None:
+        if rows.ndim != 2 or (mapping is None and len(rows) != tokenizer.size):
             raise ValueError(f"{tokenizer.size} pieces do not match a table of shape {rows.shape}")
         for what, values in (("weights", weights), ("mapping", mapping)):
             if values is not None and values.shape != (tokenizer.size,):
                 raise ValueError(f"{tokenizer.size} pieces do not match {what} of shape {values.shape}")
-        if mapping is not None and len(mapping) and not 0 <= int(mapping.min()) <= int(mapping.max()) < len(rows):
+        if (
+            mapping is not None
+            and len(mapping)
+            and not 0 <= int(mapping.min()) <= int(mapping.max()) < len(rows)
+        ):
             raise ValueError(f"the mapping points outside a table of {len(rows)} rows")
         self._name = name
         self._tokenizer = tokenizer
@@ -110,13 +121,17 @@ def load_static(folder: Path) -> StaticEmbedder:
     data = (folder / "tokenizer.json").read_bytes()
     tokenizer = load_tokenizer(data)
     return StaticEmbedder(
-        _identity(folder, data, tensors["embeddings"]), tokenizer, tensors["embeddings"], tensors.get("weights"),
-        tensors.get("mapping"), config.max_length,
+        _identity(folder, data, tensors["embeddings"]),
+        tokenizer,
+        tensors["embeddings"],
+        tensors.get("weights"),
+        tensors.get("mapping"),
+        config.max_length,
     )
 
 
 def _identity(folder: Path, tokenizer: bytes, rows: NDArray[Any]) -> str:
-    """Folder name and a digest of the pieces and of a sample of the table: another training is another name."""
+    """Folder name and a digest of the pieces and of a sample of the table: another training, another name."""
     digest = hashlib.blake2b(tokenizer, digest_size=6)
     digest.update(repr((rows.shape, rows.dtype.str)).encode())
     digest.update(np.ascontiguousarray(rows[:: max(1, len(rows) // 256)]).tobytes())

@@ -43,8 +43,14 @@ class _Unigram(msgspec.Struct, gc=False):
 class UnigramTokenizer:
     """Text to piece ids.  Safe to call from any thread: the word cache is only ever added to or replaced."""
 
-    def __init__(self, vocabulary: list[tuple[str, float]], unknown: int, normalise: Normaliser,
-                 mark_first: bool, added: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        vocabulary: list[tuple[str, float]],
+        unknown: int,
+        normalise: Normaliser,
+        mark_first: bool,
+        added: Mapping[str, int],
+    ) -> None:
         self.unknown = unknown
         self.size = len(vocabulary)
         self.median_length = _median([len(piece) for piece, _ in vocabulary])
@@ -60,7 +66,9 @@ class UnigramTokenizer:
         self._mark_first = mark_first
         self._added = dict(added)
         self._added_pattern = (
-            re.compile("|".join(re.escape(t) for t in sorted(added, key=len, reverse=True))) if added else None
+            re.compile("|".join(re.escape(t) for t in sorted(added, key=len, reverse=True)))
+            if added
+            else None
         )
         self._words: dict[str, tuple[int, ...]] = {}
 
@@ -161,7 +169,10 @@ def load_tokenizer(data: bytes) -> UnigramTokenizer:
     if model.byte_fallback:
         raise UnsupportedTokenizer("model Unigram with byte fallback")
     return UnigramTokenizer(
-        model.vocab, model.unk_id, compile_normaliser(outer.normalizer), _mark_first(outer.pre_tokenizer),
+        model.vocab,
+        model.unk_id,
+        compile_normaliser(outer.normalizer),
+        _mark_first(outer.pre_tokenizer),
         _added_tokens(outer.added_tokens, model.vocab),
     )
 

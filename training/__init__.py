@@ -1,0 +1,1 @@
+"""Trains the multilingual table that the package ships: ``python -m training``."""

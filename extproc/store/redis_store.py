@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 import msgspec
 import zstandard
-from redis.asyncio import Redis
+from cachetools import TTLCache
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
@@ -28,6 +29,12 @@ from extproc.store.sealing import Sealer, SealError
 
 WRITE_PATIENCE = 20
 """Writes happen behind the answer and may take this many times the read timeout."""
+CONNECTIONS = 32
+WRITES = 8
+MAX_WAITING = 10_000
+"""Writes at once, and waiting behind them; more are left out."""
+HELD = 60.0
+"""Seconds for which a catalogue that was written or found is taken to be there."""
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 15.0
 """Seconds for which a store that failed is not asked."""
@@ -80,10 +87,22 @@ class RedisStore:
         writing = max(timeout * WRITE_PATIENCE, 0.001)
         # One repeat, at once: a connection kept since before the store's restart is no trouble.
         once = Retry(NoBackoff(), 1)
-        self._redis = Redis.from_url(url, socket_timeout=writing, socket_connect_timeout=writing, retry=once)
+        pool = BlockingConnectionPool.from_url(
+            url,
+            max_connections=CONNECTIONS,
+            timeout=None,
+            socket_timeout=writing,
+            socket_connect_timeout=writing,
+            retry=once,
+        )
+        self._redis = Redis.from_pool(pool)
         # A subscription is silent for as long as nothing happens, so it has no read deadline.
         self._watching = Redis.from_url(url, socket_connect_timeout=writing, socket_keepalive=True)
         self._channel = sealer.address("changes")
+        self._waiting = 0
+        self._writes = asyncio.Semaphore(WRITES)
+        self._catalogue_writes = asyncio.Lock()
+        self._held: TTLCache[bytes, bool] = TTLCache(4_096, HELD)
         self._failures = 0
         self._until = 0.0
         self._watcher: asyncio.Task[None] | None = None
@@ -127,22 +146,49 @@ class RedisStore:
     async def publish(self, key: CallerKey, catalogue: Catalogue, life: float) -> None:
         self._watch()
         learned = self._wall()
-        await self._guarded(
-            self._timeout * WRITE_PATIENCE, lambda: self._publish(key, catalogue, learned, life)
-        )
+        if self._waiting >= MAX_WAITING:
+            self.counters.shared_skipped += 1
+            return
+        self._waiting += 1
+        try:
+            async with self._writes:
+                await self._publish(key, catalogue, learned, life)
+        finally:
+            self._waiting -= 1
 
     async def _publish(self, key: CallerKey, catalogue: Catalogue, learned: float, life: float) -> None:
         seconds = max(1, int(life + self._keep))
-        blob = self._sealer.address("catalogue", catalogue.digest)
         # The catalogue goes first, and lives longer, so that no caller's entry points nowhere.
-        if not await self._redis.expire(blob, 2 * seconds):
-            sealed = await asyncio.to_thread(lambda: self._sealer.seal(blob, _pack(catalogue)))
-            await self._redis.set(blob, sealed, ex=2 * seconds)
+        if not await self._publish_catalogue(catalogue, 2 * seconds):
+            return
         address = self._sealer.address("caller", key)
         entry = msgspec.msgpack.encode(_Caller(catalogue.digest, learned, life))
-        await self._redis.set(address, self._sealer.seal(address, entry), ex=seconds)
-        await self._tell(key, catalogue.digest, life)
-        self.counters.published += 1
+        sealed = self._sealer.seal(address, entry)
+
+        async def write() -> bool:
+            await self._redis.set(address, sealed, ex=seconds)
+            await self._tell(key, catalogue.digest, life)
+            return True
+
+        if await self._guarded(self._timeout * WRITE_PATIENCE, write):
+            self.counters.published += 1
+
+    async def _publish_catalogue(self, catalogue: Catalogue, seconds: int) -> bool:
+        """Once for however many callers; true when the store has it."""
+        blob = self._sealer.address("catalogue", catalogue.digest)
+        patience = self._timeout * WRITE_PATIENCE
+        async with self._catalogue_writes:
+            if catalogue.digest in self._held:
+                return True
+            held = await self._guarded(patience, lambda: self._redis.expire(blob, seconds))
+            if held is None:
+                return False
+            if not held:
+                sealed = await asyncio.to_thread(lambda: self._sealer.seal(blob, _pack(catalogue)))
+                if not await self._guarded(patience, lambda: self._redis.set(blob, sealed, ex=seconds)):
+                    return False
+            self._held[catalogue.digest] = True
+            return True
 
     async def forget(self, key: CallerKey) -> None:
         await self._guarded(self._timeout * WRITE_PATIENCE, lambda: self._forget(key))

@@ -11,9 +11,18 @@ from dataclasses import dataclass, field
 import pytest
 from redis.asyncio import Redis
 
+from extproc.catalog.model import Catalogue
 from extproc.search import ToolIndex
 from extproc.settings import Settings
-from extproc.store import CatalogueStore, Cold, StoreSettingsError, Warm, check_store, open_store
+from extproc.store import (
+    CatalogueStore,
+    Cold,
+    StoreSettingsError,
+    Warm,
+    check_store,
+    open_store,
+    redis_store,
+)
 from extproc.store.redis_store import RedisStore
 from extproc.store.sealing import Sealer, SealError
 
@@ -282,6 +291,28 @@ async def test_a_refresh_by_one_replica_serves_the_others(server: Server, replic
     view = two.store.view(A)
     assert isinstance(view, Warm)
     assert view.age == 0
+
+
+@needs_server
+async def test_many_callers_at_once_write_their_list_once(
+    server: Server, replicas: Replicas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = replicas(), replicas()
+    packed: list[bytes] = []
+    pack = redis_store._pack
+
+    def counting(wanted: Catalogue) -> bytes:
+        packed.append(wanted.digest)
+        return pack(wanted)
+
+    monkeypatch.setattr(redis_store, "_pack", counting)
+    keys = [n.to_bytes(16, "big") for n in range(300)]
+    await asyncio.gather(*(one.store.learn(key, catalogue(["x", "y"])) for key in keys))
+    await one.settled()
+    assert one.store.counters.published == 300
+    assert len(packed) == 1
+    views = await asyncio.gather(*(two.store.recall(key) for key in keys))
+    assert all(isinstance(view, Warm) for view in views), two.store.counters
 
 
 @needs_server

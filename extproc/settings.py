@@ -82,7 +82,7 @@ class Search(Section):
     """How many of the best hits carry their input schema."""
     description_chars: Annotated[int, Field(ge=20)] = 200
     overview: bool = True
-    """Whether the description of ``search_tools`` ends with the caller's servers and their tool counts."""
+    """Whether the description of ``search_tools`` ends with the names of the caller's servers."""
 
 
 class Calls(Section):
@@ -152,6 +152,10 @@ class Server(Section):
 class Telemetry(Section):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
+    record: str = ""
+    """File to record exchanges to, for ``replay``; credentials are blanked, bodies are not. Empty: none."""
+    record_limit: Bytes = 64 * 1024 * 1024
+    """Recording ends when the file has this size, in bytes."""
 
 
 class Settings(Section):

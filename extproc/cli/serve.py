@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from extproc.cli import FINE, PROBLEM, UsageError
 from extproc.config_checks import describe, leaves
 from extproc.config_sources import CONFIG_VARIABLE, Loaded, SettingsError, load
+
+if TYPE_CHECKING:
+    from extproc.replay import Recorder
 
 _FLAG = "setting:"
 
@@ -53,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
 def serve(loaded: Loaded) -> int:
     """Run until SIGTERM or SIGINT; returns the exit code."""
     # Late: the other commands and --check need neither grpc nor an event loop.
+    from extproc.exchange.machine import Exchange
     from extproc.processor import Processor
     from extproc.server.app import App, run_until_signalled
     from extproc.server.service import TlsError
@@ -61,10 +66,26 @@ def serve(loaded: Loaded) -> int:
 
     configure_logging(loaded.settings.telemetry)
     metrics = Metrics()
+    recorder = _recorder(loaded)
     try:
         processor = Processor(loaded.settings, loaded.profiles, metrics)
-        run_until_signalled(App(loaded, processor, metrics))
+        run_until_signalled(App(loaded, processor, metrics, recorder or Exchange))
     except (AddressInUse, TlsError) as error:
         logger.error(str(error))
         return PROBLEM
     return FINE
+
+
+def _recorder(loaded: Loaded) -> Recorder | None:
+    """What writes exchanges down when ``telemetry.record`` names a file."""
+    telemetry = loaded.settings.telemetry
+    if not telemetry.record:
+        return None
+    from extproc.replay import Recorder
+
+    every = (loaded.settings, *loaded.profiles.values())
+    secret = {name for settings in every for name in (*settings.caller.headers, *settings.catalog.headers)}
+    try:
+        return Recorder(Path(telemetry.record), secret, telemetry.record_limit)
+    except OSError as error:
+        raise UsageError(f"telemetry.record: cannot write {telemetry.record}: {error.strerror}") from None

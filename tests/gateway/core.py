@@ -17,10 +17,12 @@ from extproc.exchange.messages import (
     Response,
     Warn,
 )
+from extproc.replay import Recorded
 from extproc.settings import Limits, Server
 
 from .wire import Answer, lift
 
+AnyExchange: TypeAlias = Exchange | Recorded
 Decider: TypeAlias = Callable[[Request | Response], Awaitable[Decision]]
 
 
@@ -36,16 +38,18 @@ class Core:
         server: Server | None = None,
         limits: Limits | None = None,
         observe: Callable[[Observe], None] = lambda head: None,
+        factory: Callable[[Opening, Server, Limits], AnyExchange] = Exchange,
     ) -> None:
+        self._factory = factory
         self._observe = observe
         self._decider, self._server, self._limits = decider, server or Server(), limits or Limits()
         self.asked: list[Request | Response] = []
         self.warnings: list[Warn] = []
         self.errors: list[Exception] = []
-        self.exchanges: list[Exchange] = []
+        self.exchanges: list[AnyExchange] = []
 
     def __call__(self, opening: Opening) -> CoreStream:
-        exchange = Exchange(opening, self._server, self._limits)
+        exchange = self._factory(opening, self._server, self._limits)
         self.exchanges.append(exchange)
         return CoreStream(self, exchange)
 
@@ -53,7 +57,7 @@ class Core:
         """What the newest exchange has to say when the gateway ends its stream."""
         return [command for command in self.exchanges[-1].finish() if isinstance(command, Warn)]
 
-    async def commands(self, exchange: Exchange, event: Event) -> list[Command]:
+    async def commands(self, exchange: AnyExchange, event: Event) -> list[Command]:
         """Every command an event leads to, decisions made."""
         queue = exchange.receive(event)
         done: list[Command] = []
@@ -79,7 +83,7 @@ class Core:
 
 
 class CoreStream:
-    def __init__(self, core: Core, exchange: Exchange) -> None:
+    def __init__(self, core: Core, exchange: AnyExchange) -> None:
         self._core, self._exchange = core, exchange
 
     async def receive(self, event: Event) -> Sequence[Answer]:

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from cachetools import TTLCache
 
-from extproc.catalog.caller import CallerContext, caller_key
+from extproc.catalog.caller import CallerContext, CallerKey, caller_key
+from extproc.catalog.model import Catalogue, Tool
 from extproc.exchange.messages import (
     Decision,
     Forward,
@@ -34,13 +35,19 @@ from extproc.settings import Settings
 from extproc.store import Cold, View, Warm
 from extproc.store.classes import Classes, Place
 from extproc.telemetry import Metrics, fields, logger, where
-from extproc.upstream import Call, CallError, CallResult, Failed, SessionLost, Unauthorized
+from extproc.upstream import Call, CallError, CallResult, Failed, Reason, SessionLost, Unauthorized
 
 OFF_LOOP = 64 * 1024
 """Bodies larger than this are taken apart in a thread, in bytes."""
 _T = TypeVar("_T")
 _REPLAY_SECONDS = 600.0
+_WAITING = 0.7
+"""Share of ``server.deadline`` that a side fetch may take; the in-band path is still open after it."""
+_CALLING = 0.9
+"""Share of ``server.deadline`` after which the calls of one ``call_read_tools`` are given up."""
 _Pending = tuple[str, bytes]
+_Slot = tuple[bytes, str | None, bytes]
+"""Caller, session and request id, under which a client can cancel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,8 @@ class Processor:
         self._profiles: dict[str, Profile] = {}
         self._classes = Classes(settings.catalog.ttl)
         self._pending: TTLCache[_Pending, plans.Plan] = TTLCache(10_000, _REPLAY_SECONDS)
-        self._batches: dict[tuple[bytes | None, bytes], asyncio.Task[object]] = {}
+        self._learning: dict[CallerKey, asyncio.Future[None]] = {}
+        self._batches: dict[_Slot, asyncio.Task[object]] = {}
         self.ready = False
 
     async def start(self) -> None:
@@ -95,7 +103,9 @@ class Processor:
             opened = self._open(message, routes.route(message))
             if not isinstance(opened, _Opened):
                 return opened
-            if isinstance(opened.known.view, Cold) and opened.profile.store.shares:
+            if isinstance(opened.known.view, Cold) and (
+                opened.profile.store.shares or opened.known.caller.key in self._learning
+            ):
                 return None
             decision = request.decide(opened.route, opened.known)
             if isinstance(decision, CallMany | NeedCatalogue | Heavy):
@@ -129,8 +139,8 @@ class Processor:
             case routes.Refused(reply):
                 return reply
             case routes.Cancels(request_id, session):
-                caller = self._caller(profile, message, session, "")
-                if (task := self._batches.get((caller.key, request_id))) is not None:
+                slot = _slot(self._caller(profile, message, session, ""), request_id)
+                if slot is not None and (task := self._batches.get(slot)) is not None:
                     task.cancel()
                 return PassThrough()
             case routes.Resumes(session, revision):
@@ -148,17 +158,21 @@ class Processor:
         return _Opened(route, known, profile)
 
     async def _request(self, message: Request) -> Decision:
+        began = time.monotonic()
         size = len(message.body)
         opened = self._open(message, await self._run(size, routes.route, message))
         if not isinstance(opened, _Opened):
             return opened
         route, known, profile = opened.route, opened.known, opened.profile
-        if isinstance(known.view, Cold) and profile.store.shares:
+        if isinstance(known.view, Cold) and known.caller.key is not None:
+            if (learning := self._learning.get(known.caller.key)) is not None:
+                await asyncio.wait((learning,))
             known = replace(known, view=await profile.store.recall(known.caller.key))
         decision = await self._run(size, request.decide, route, known)
         if isinstance(decision, NeedCatalogue):
-            obtained = await profile.refresher.obtain(known.caller)
-            if isinstance(obtained, Unauthorized):
+            obtained = await self._obtain(profile, known.caller)
+            # Where no credential is seen here, only the gateway knows whether the caller has one.
+            if isinstance(obtained, Unauthorized) and known.caller.headers:
                 return Reply(obtained.body, obtained.status, obtained.headers)
             found: View = obtained if isinstance(obtained, Warm) else known.view
             known = replace(known, view=found, fetched=True)
@@ -168,10 +182,19 @@ class Processor:
             decision = await self._run(OFF_LOOP + 1, request.decide, route, known)
         match decision:
             case CallMany():
-                return await self._call_many(decision, profile, known.caller)
+                return await self._call_many(decision, profile, known.caller, began)
             case NeedCatalogue() | Heavy():
                 raise AssertionError("asked twice for the same")
         return self._note(decision, profile, known.caller)
+
+    async def _obtain(self, profile: Profile, caller: CallerContext) -> Warm | Unauthorized | Failed:
+        """The fetch goes on for the next request when it takes longer than this one can wait."""
+        deadline = profile.settings.server.deadline
+        try:
+            async with asyncio.timeout(deadline * _WAITING if deadline else None):
+                return await profile.refresher.obtain(caller)
+        except TimeoutError:
+            return Failed(Reason.TIMEOUT)
 
     def _note(self, decision: RequestDecision, profile: Profile, caller: CallerContext) -> Decision:
         """What a decision means for the caller's catalogue and for later answers."""
@@ -188,11 +211,17 @@ class Processor:
                 profile.refresher.used(caller)
         return decision
 
-    async def _call_many(self, decision: CallMany, profile: Profile, caller: CallerContext) -> Decision:
-        calls = [Call(each.name, each.arguments, each.headers) for each in decision.calls]
-        slot = (caller.key, decision.rpc.id)
-        task = asyncio.ensure_future(profile.client.call_many(caller, calls))
-        self._batches[slot] = task
+    async def _call_many(
+        self, decision: CallMany, profile: Profile, caller: CallerContext, began: float
+    ) -> Decision:
+        calls = [Call(each.tool.name, each.arguments, each.headers) for each in decision.calls]
+        catalog, deadline = profile.settings.catalog, profile.settings.server.deadline
+        left = began + deadline * _CALLING - time.monotonic() if deadline else catalog.timeout
+        timeout = max(0.0, min(catalog.timeout, left))
+        task = asyncio.ensure_future(profile.client.call_many(caller, calls, timeout=timeout))
+        slot = _slot(caller, decision.rpc.id)
+        if slot is not None:
+            self._batches[slot] = task
         try:
             outcome = await task
         except asyncio.CancelledError:
@@ -201,12 +230,16 @@ class Processor:
             task.cancel()
             raise
         finally:
-            self._batches.pop(slot, None)
+            if slot is not None and self._batches.get(slot) is task:
+                del self._batches[slot]
         if isinstance(outcome, Unauthorized | SessionLost):
             if isinstance(outcome, Unauthorized):
                 profile.store.drop(caller.key)
             return Reply(outcome.body, outcome.status, outcome.headers)
-        entries = [_entry(call.name, each) for call, each in zip(calls, outcome, strict=True)]
+        entries = [_entry(each.tool, one) for each, one in zip(decision.calls, outcome, strict=True)]
+        if any(entry.outdated for entry in entries):
+            profile.store.mark_stale(caller.key)
+        profile.refresher.used(caller)
         return Reply(batch.merge(decision.rpc, entries, profile.settings.limits.batch_result))
 
     # Responses ---------------------------------------------------------------------------------------------
@@ -222,24 +255,60 @@ class Processor:
             case Learned(page, listing):
                 self._pending.pop((listing.caller.session or "", listing.rpc.upstream_id), None)
                 catalogue = await self._run(len(message.body), page.catalogue)
-                warm = await profile.store.learn(plan.caller.key, catalogue, page.ttl)
                 if plan.caller.key is None:
                     self._classes.learn(plan.caller.place, catalogue, time.monotonic())
+                if isinstance(listing, plans.List):
+                    self._learn_aside(profile, listing.caller, catalogue, page.ttl)
+                    return response.finish_list(listing, decision.result, catalogue, profile.settings)
+                warm = await profile.store.learn(listing.caller.key, catalogue, page.ttl)
                 if not catalogue.complete:
-                    profile.refresher.complete(plan.caller)
+                    profile.refresher.complete(listing.caller)
                 return response.finish(decision, warm, profile.settings)
             case Changed():
-                profile.store.mark_stale(plan.caller.key)
+                self._mark_stale(profile, plan.caller)
                 profile.refresher.used(plan.caller)
                 return Keep()
             case Outdated(body):
-                profile.store.mark_stale(plan.caller.key)
+                self._mark_stale(profile, plan.caller)
                 profile.refresher.used(plan.caller)
                 return Replace(body)
             case Keep() | Replace():
                 if isinstance(plan, plans.Guide):
                     profile.refresher.warm_up(self._opened(plan, message, profile))
                 return decision
+
+    def _mark_stale(self, profile: Profile, caller: CallerContext) -> None:
+        """Also when the list that is out of date is still being indexed."""
+        profile.store.mark_stale(caller.key)
+        if caller.key is not None and (learning := self._learning.get(caller.key)) is not None:
+            learning.add_done_callback(lambda _: profile.store.mark_stale(caller.key))
+
+    def _learn_aside(
+        self, profile: Profile, caller: CallerContext, catalogue: Catalogue, ttl: float | None
+    ) -> None:
+        """The six are known without an index, so a client that only lists does not wait for one."""
+        key = caller.key
+        if key is None:
+            return
+        task = asyncio.ensure_future(self._learn(profile, caller, catalogue, ttl))
+        self._learning[key] = task
+
+        def learned(done: asyncio.Future[None]) -> None:
+            if self._learning.get(key) is done:
+                del self._learning[key]
+
+        task.add_done_callback(learned)
+
+    async def _learn(
+        self, profile: Profile, caller: CallerContext, catalogue: Catalogue, ttl: float | None
+    ) -> None:
+        try:
+            await profile.store.learn(caller.key, catalogue, ttl)
+        except Exception as error:
+            logger.error("a catalogue could not be indexed", extra=fields(error=where(error)))
+            return
+        if not catalogue.complete:
+            profile.refresher.complete(caller)
 
     def _replayed(self, plan: plans.Replay, session: str, body: bytes) -> plans.Plan:
         """What the replayed answer was once asked for, if that is still remembered."""
@@ -287,15 +356,21 @@ def _place(message: Request) -> Place:
     return (message.opening.profile, table.get(":authority", ""), table.get(":path", ""))
 
 
-def _entry(name: str, outcome: CallResult | CallError | Failed) -> batch.Entry:
+def _slot(caller: CallerContext, request_id: bytes) -> _Slot | None:
+    """None for a caller that nothing tells from others: an id alone may be anybody's."""
+    return None if caller.key is None else (caller.key, caller.session, request_id)
+
+
+def _entry(tool: Tool, outcome: CallResult | CallError | Failed) -> batch.Entry:
     match outcome:
         case CallResult(raw):
-            return batch.Answered(name, raw)
+            return batch.Answered(tool.name, *(response.mended(raw, tool) or (raw, False)))
         case CallError(code, message):
-            return batch.Broken(name, f"The server answered with error {code}: {message[:2000]}")
+            text, outdated = response.explained(code, message[:2000], tool)
+            return batch.Broken(tool.name, f"The server answered with error {code}: {text}", outdated)
         case Failed(reason):
             return batch.Broken(
-                name, f"No result: {reason.value}. It is a read, so calling it again is safe."
+                tool.name, f"No result: {reason.value}. It is a read, so calling it again is safe."
             )
 
 

@@ -50,7 +50,10 @@ async def build_profile(
         metrics.catalogue_builds.labels("built").inc()
         return index
 
-    store = CatalogueStore(settings, build, clock, executor)
+    def build_quickly(catalogue: Catalogue) -> ToolIndex:
+        return ToolIndex.build(catalogue, engine.lexical())
+
+    store = CatalogueStore(settings, build, clock, executor, quick_index=build_quickly)
     client = UpstreamClient(settings, executor, clock)
     refresher = Refresher(store, client, settings, clock)
     checker = Checker(settings.limits.schema_depth, settings.limits.schema_nodes)

@@ -16,10 +16,11 @@ BYTES_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """``result`` is the raw ``CallToolResult``."""
+    """``result`` is the raw ``CallToolResult``; ``outdated`` says that it shows a changed tool list."""
 
     name: str
     result: bytes = field(repr=False)
+    outdated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Broken:
 
     name: str
     reason: str
+    outdated: bool = False
 
 
 Entry: TypeAlias = Answered | Broken

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from extproc.catalog.model import Tool
 from extproc.catalog.parse import Page
 from extproc.exchange.messages import Headers, RequestDecision, ResponseDecision
 from extproc.rewriter.plans import AskAgain, Describe, List, Search
@@ -34,7 +35,7 @@ class Heavy:
 class ReadCall:
     """One entry of ``call_read_tools``.  ``headers`` are the ``Mcp-Param-*`` it needs in modern revisions."""
 
-    name: str
+    tool: Tool
     arguments: bytes = field(repr=False)
     headers: Headers = ()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,9 +14,10 @@ _MAX_NAME = 32
 
 
 def overview(catalogue: Catalogue) -> str:
-    """Servers by name prefix with their tool counts, largest first; the same text for the same catalogue.
+    """Servers by name prefix, sorted; empty where tool names carry none.
 
-    Empty for an empty catalogue.  Control characters and line breaks of names do not survive.
+    No counts: a text that changes with every tool would cost clients their prompt caches.  Control characters
+    and line breaks of names do not survive.
     """
     return _overview(_ByDigest(catalogue)) if len(catalogue) else ""
 
@@ -37,16 +37,8 @@ class _ByDigest:
 def _overview(key: _ByDigest) -> str:
     names = [tool.name for tool in key.catalogue]
     separator = detect_separator(names)
-    counts = Counter(split_name(name, separator)[0] for name in names)
-    total = f"{'' if key.catalogue.complete else 'at least '}{len(names)} tools"
-    unprefixed = counts.pop("", 0)
-    if not counts:
-        return f"Searches {total}."
-    ranked = sorted(counts.items(), key=lambda found: (-found[1], found[0]))
-    parts = [f"{_shown(server)} ({count})" for server, count in ranked]
-    if unprefixed:
-        parts.append(f"others ({unprefixed})")
-    return _fitted(f"Searches {total} of these servers: ", parts)
+    servers = sorted({split_name(name, separator)[0] for name in names} - {""})
+    return _fitted("Connected servers: ", [_shown(server) for server in servers]) if servers else ""
 
 
 def _fitted(head: str, parts: list[str]) -> str:

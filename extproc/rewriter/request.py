@@ -96,6 +96,8 @@ def _search(call: rpc.Rpc, parsed: SearchArguments | Problem, known: Known) -> O
         case Warm(_, index, _, fresh) if (fresh or known.route) and _may_answer(call):
             settings = known.settings
             return Reply(found(call, answers.search(parsed, index, settings.search, settings.limits.answer)))
+        case Cold() if _can_fetch(call, known):
+            return NeedCatalogue()
     return _ask_list(call, plans.Search(call, known.caller, parsed))
 
 
@@ -106,6 +108,8 @@ def _describe(call: rpc.Rpc, parsed: DescribeArguments | Problem, known: Known) 
         case Warm(catalogue, _, _, fresh) if (fresh or known.route) and _may_answer(call):
             text, any_found = answers.describe(parsed, catalogue, known.settings.limits.answer)
             return Reply(found(call, text, error=not any_found))
+        case Cold() if _can_fetch(call, known):
+            return NeedCatalogue()
     return _ask_list(call, plans.Describe(call, known.caller, parsed))
 
 
@@ -175,7 +179,7 @@ def _read_calls(
                 case Problem(text):
                     problems.append(f"Call {number}: {text}")
                 case Reading(raw):
-                    calls.append(ReadCall(entry.name, raw, _made_headers(call, tool, raw)))
+                    calls.append(ReadCall(tool, raw, _made_headers(call, tool, raw)))
     if problems:
         return Reply(rpc.tool_error(call, "No call was made. " + " ".join(problems)))
     return CallMany(call, tuple(calls))
@@ -289,6 +293,14 @@ def _is_retry(call: rpc.Rpc) -> bool:
 def _may_answer(call: rpc.Rpc) -> bool:
     """A revision nobody knows is for the server to refuse, not for us to answer."""
     return revisions.is_known(call.revision)
+
+
+def _can_fetch(call: rpc.Rpc, known: Known) -> bool:
+    """Through the route one fetch serves all that wait, and reads every page.
+
+    What is fetched for a caller that is never remembered would be used once: its own request does as well.
+    """
+    return known.route and not known.fetched and known.caller.key is not None and _may_answer(call)
 
 
 def listed_tools(settings: Settings, catalogue: Catalogue | None) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from extproc.catalog.model import Catalogue, Tool
 from extproc.catalog.parse import NotAToolList, parse_page
 from extproc.exchange.messages import Keep, Replace, Response
 from extproc.mcp import slices
@@ -46,8 +47,7 @@ def finish(learned: Learned, known: Warm, settings: Settings) -> Replace:
     call = plan.rpc
     match plan:
         case plans.List():
-            tools = listed_tools(settings, known.catalogue)
-            return Replace(list_answer(call, tools, _member(learned.result, "_meta")))
+            return finish_list(plan, learned.result, known.catalogue, settings)
         case plans.Search(arguments=arguments):
             answer = answers.search(arguments, known.index, settings.search, settings.limits.answer)
             return Replace(found(call, answer))
@@ -60,6 +60,12 @@ def finish(learned: Learned, known: Warm, settings: Settings) -> Replace:
                 return Replace(rpc.tool_error(call, answers.unknown_tool(parsed.name, known.catalogue)))
             problem = tool and answers.call_problem(meta, tool, task="task" in call.params)
             return Replace(rpc.tool_error(call, problem or LOADED))
+
+
+def finish_list(plan: plans.List, result: bytes, catalogue: Catalogue, settings: Settings) -> Replace:
+    """The six and what is pinned; ``_meta`` of the server's own result stays."""
+    tools = listed_tools(settings, catalogue)
+    return Replace(list_answer(plan.rpc, tools, _member(result, "_meta")))
 
 
 def _listing(
@@ -108,30 +114,49 @@ def _watch(plan: plans.Watch, envelope: Members) -> OnResponse:
         return Keep()
     if "error" in envelope:
         return _watch_error(plan, envelope)
-    result = slices.members_or_none(envelope.get("result"))
-    if result is None or result.get("isError") != b"true":
+    changed = mended(envelope.get("result", b""), plan.tool)
+    if changed is None:
         return Keep()
+    result, outdated = changed
+    body = slices.join({**envelope, "result": result})
+    return Outdated(body) if outdated else Replace(body)
+
+
+def mended(raw: bytes, tool: Tool) -> tuple[bytes, bool] | None:
+    """A ``CallToolResult`` that is an error a model can mend, with what it needs added; None for any other.
+
+    The second value says whether the error shows that the catalogue is out of date.
+    """
+    result = slices.members_or_none(raw)
+    if result is None or result.get("isError") != b"true":
+        return None
     try:
         blocks = slices.items(result.get("content", b"[]"))
     except ValueError:
-        return Keep()
-    added = _hint(plan, _texts(blocks))
+        return None
+    added = _hint(tool, _texts(blocks))
     if added is None:
-        return Keep()
+        return None
     text, outdated = added
     block = slices.join({"type": b'"text"', "text": slices.quote(text)})
     result["content"] = slices.join_array([*blocks, block])
-    body = slices.join({**envelope, "result": slices.join(result)})
-    return Outdated(body) if outdated else Replace(body)
+    return slices.join(result), outdated
+
+
+def explained(code: int, message: str, tool: Tool) -> tuple[str, bool]:
+    """A protocol error's message, with what a model needs added where the parameters are at fault."""
+    if code != rpc.INVALID_PARAMS:
+        return message, False
+    text, outdated = _hint(tool, message) or (answers.refused_arguments(tool), False)
+    return f"{message}\n{text}", outdated
 
 
 def _watch_error(plan: plans.Watch, envelope: Members) -> OnResponse:
     error = slices.members_or_none(envelope["error"])
     if error is None or error.get("code") != b"-32602":
         return Keep()
-    message = slices.string(error.get("message")) or ""
-    text, outdated = _hint(plan, message) or (answers.refused_arguments(plan.tool), False)
-    error["message"] = slices.quote(f"{message}\n{text}")
+    text, outdated = explained(rpc.INVALID_PARAMS, slices.string(error.get("message")) or "", plan.tool)
+    error["message"] = slices.quote(text)
     body = slices.join({**envelope, "error": slices.join(error)})
     return Outdated(body) if outdated else Replace(body)
 
@@ -150,13 +175,13 @@ _INVALID = re.compile(
 _LOOKED_AT = 4_000
 
 
-def _hint(plan: plans.Watch, text: str) -> tuple[str, bool] | None:
+def _hint(tool: Tool, text: str) -> tuple[str, bool] | None:
     """What to add to an error, and whether it shows that the catalogue is out of date."""
     text = text[:_LOOKED_AT]
     if _UNKNOWN.search(text):
-        return answers.gone(plan.tool), True
+        return answers.gone(tool), True
     if _INVALID.search(text):
-        return answers.refused_arguments(plan.tool), False
+        return answers.refused_arguments(tool), False
     return None
 
 

@@ -19,7 +19,7 @@ from extproc.search.dense import (
     embed_queries,
 )
 from extproc.search.embedder import Embedder, EmbedderError
-from extproc.search.fields import Fields, Named, Texts
+from extproc.search.fields import Fields, Readings, Texts
 from extproc.search.words import Analyzer
 from extproc.settings import Search
 
@@ -79,15 +79,15 @@ class Engine:
         """The same engine without its embedder: for an index that must be there at once."""
         return replace(self, embedder=None)
 
-    def prepare(self, tools: Sequence[Named]) -> list[Prepared]:
+    def prepare(self, tools: Readings) -> list[Prepared]:
         """Tokens of every tool, from the cache where known."""
-        keys = [(named.tool.digest, named.server) for named in tools]
+        keys = [(named.tool.digest, named.server) for named in tools.named]
         known = self.caches.prepared.get_many(keys)
         fresh: list[tuple[tuple[bytes, str], Prepared, int]] = []
         out: list[Prepared] = []
-        for key, named, found in zip(keys, tools, known, strict=True):
+        for row, (key, found) in enumerate(zip(keys, known, strict=True)):
             if found is None:
-                texts = Texts.of(named)
+                texts = tools[row]
                 digest = blake2b(
                     "\\0".join((texts.text, texts.name, texts.sentence)).encode(), digest_size=16
                 )
@@ -98,10 +98,10 @@ class Engine:
         self.caches.prepared.put_many(fresh)
         return out
 
-    def dense(self, tools: Sequence[Named], prepared: Sequence[Prepared]) -> Dense | None:
+    def dense(self, tools: Readings, prepared: Sequence[Prepared]) -> Dense | None:
         """Vectors of every tool, or None without an embedder or when it failed (``on_failure`` was told)."""
         embedder = self.embedder
-        if embedder is None or not tools:
+        if embedder is None or not len(tools):
             return None
         keys = [(embedder.name, each.text_digest) for each in prepared]
         try:
@@ -152,8 +152,7 @@ class Engine:
         return [fresh[key] if found is None else found for key, found in zip(keys, known, strict=True)]
 
 
-def _tool_vectors(embedder: Embedder, tools: Sequence[Named]) -> Matrix:
-    texts = [Texts.of(named) for named in tools]
+def _tool_vectors(embedder: Embedder, texts: Sequence[Texts]) -> Matrix:
     if not by_piece(embedder):
         return embedder.embed([each.text for each in texts])
     whole = embedder.embed([each.text for each in texts])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,23 @@ class Texts:
     def words(self) -> tuple[str, ...]:
         """The words that stand for the tool one by one: its name, first sentence and server."""
         return content_words(f"{self.name} {self.sentence} {clean(self.named.server)}", 24)
+
+
+class Readings:
+    """The texts of some tools, each read when it is first needed and once."""
+
+    def __init__(self, named: Sequence[Named]) -> None:
+        self.named = named
+        self._texts: dict[int, Texts] = {}
+
+    def __len__(self) -> int:
+        return len(self.named)
+
+    def __getitem__(self, row: int) -> Texts:
+        texts = self._texts.get(row)
+        if texts is None:
+            texts = self._texts[row] = Texts.of(self.named[row])
+        return texts
 
 
 def schema_parameters(raw_schema: bytes) -> Iterator[tuple[str, str]]:

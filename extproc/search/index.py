@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from extproc.catalog.model import Catalogue, Tool
 from extproc.search.dense import QueryVectors
 from extproc.search.engine import Engine
-from extproc.search.fields import FIELDS, Named
+from extproc.search.fields import FIELDS, Named, Readings
 from extproc.search.fusion import Floats, best, reciprocal_rank, z_score
 from extproc.search.match import Match, Matcher
 from extproc.search.names import Names
@@ -94,10 +94,11 @@ class _Core:
         self.separator = detect_separator(self.names)
         split = [split_name(name, self.separator) for name in self.names]
         named = [Named(tool, *parts) for tool, parts in zip(catalogue, split, strict=True)]
-        prepared = engine.prepare(named)
+        readings = Readings(named)
+        prepared = engine.prepare(readings)
         self.documents = [each.fields for each in prepared]
         self.matcher = Matcher(self.documents)
-        self.dense = engine.dense(named, prepared)
+        self.dense = engine.dense(readings, prepared)
         self.by_name = Names(self.names, [local for _, local in split])
         self.row = {name: row for row, name in enumerate(self.names)}
         self.all_rows = np.arange(len(self.names))

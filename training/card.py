@@ -59,14 +59,15 @@ mean of its pieces' rows; no network, no model server, no GPU. The package loads
 dependencies; `model2vec.StaticModel.from_pretrained` loads the same folder.
 
 Made by `python -m training` (extra `training`) from the packages below and nothing else: no
-tool-search query, no relevance label and no text of a search benchmark is among them. The table is released under the
-package's own licence; the licences of its sources are named here as their notices.
+tool-search query, no relevance label and no text of a search benchmark is among them. The table is
+released under the package's own licence; the licences of its sources are named here as their notices.
 
 ## Training
 
 {shape.steps:,} steps of {plan.batch:,} pairs and {plan.solo:,} lone English texts, drawn from
 {shape.pairs:,} pairs; Adam, rate {plan.rate:g} with warm-up and linear decay; contrastive
-scale {plan.scale:g}, teacher weight {plan.teacher:g}, noisy copies {plan.noise:g}. Seeds are fixed (table {plan.seed}, sample 2, piece counts 1,
+scale {plan.scale:g}, teacher weight {plan.teacher:g}, noisy copies {plan.noise:g}.
+Seeds are fixed (table {plan.seed}, sample 2, piece counts 1,
 noise 0). A language with n pairs is drawn in proportion to the square root of n; Lithuanian 2.5 times as
 often, German, Spanish, French, Japanese, Polish, Russian and Chinese 1.3 times. Noisy copies carry typing
 errors, lack diacritics half of the time, and in Lithuanian stand in other inflected forms.

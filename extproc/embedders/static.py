@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from extproc.embedders.safetensors import read_tensors
 from extproc.embedders.unigram import UnigramTokenizer, load_tokenizer
 
-_BATCH_PIECES = 16_384
+_BATCH_PIECES = 4096
 
 
 class _Config(msgspec.Struct, gc=False):

@@ -210,5 +210,5 @@ def test_nobody_listening(service: Service) -> None:
     ],
 )
 def test_a_wrong_spec_says_how_it_should_look(spec: str) -> None:
-    with pytest.raises(EmbedderUnavailable, match=r"openai:MODEL@URL|environment variable"):
+    with pytest.raises(EmbedderUnavailable, match=r"openai:MODEL@URL|put the key in the variable"):
         load(spec)

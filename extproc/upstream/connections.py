@@ -162,7 +162,6 @@ class Connections:
                 self._port,
                 ssl=self._tls,
                 server_hostname=self._host if self._tls else None,
-                happy_eyeballs_delay=0.25,
             )
         except OSError as error:
             raise TransportError(Reason.CONNECT, type(error).__name__, early=True) from None

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 import pytest
+import uvloop
 
 from extproc.catalog.caller import CallerContext
 from extproc.settings import Settings
@@ -29,6 +31,11 @@ def caller(
         revision=revision,
         headers=(("authorization", f"Bearer {name}"), *headers),
     )
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loop that serves in production; it takes fewer options than asyncio's own."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture

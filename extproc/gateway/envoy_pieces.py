@@ -298,7 +298,8 @@ def mcp_filter() -> Noted:
 
 def mcp_router_filter(options: Options) -> Noted:
     return note(
-        "Merges the servers; their tools are named <server>__<tool>. Ends the chain in place of the router.",
+        """Merges the servers; their tools are named <server>__<tool>, or keep their names when there is only
+        one server. Ends the chain in place of the router.""",
         {
             "name": "envoy.filters.http.mcp_router",
             "typed_config": {

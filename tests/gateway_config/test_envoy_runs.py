@@ -224,6 +224,55 @@ def test_jwt_then_rbac_then_processor(tmp_path: Path, issuer: Issuer) -> None:
         assert "authorization" not in {name.lower() for name in seen}
 
 
+def joined(name: str, tmp_path: Path, processor: Processor) -> tuple[servers.Fixture, Envoy]:
+    """The file with only one of its six servers, the fixture."""
+    (upstream,) = free_ports(1)
+    file = tmp_path / Path(name).name
+    config = yaml.safe_load((ROOT / name).read_text("utf-8"))
+    for listener in config["static_resources"]["listeners"]:
+        manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+        router = manager["http_filters"][-1]["typed_config"]
+        router["servers"] = [each for each in router["servers"] if each["name"] == "office"]
+    file.write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
+    return servers.fixture(upstream, tmp_path), Envoy(file, {"office": upstream}, processor.port, tmp_path)
+
+
+def ask(url: str, method: str, session: str = "", **params: Any) -> httpx.Response:
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or INITIALIZE["params"]}
+    headers = {**HEADERS, "x-api-key": "me", **({"mcp-session-id": session} if session else {})}
+    return httpx.post(url, json=body, headers=headers, timeout=60)
+
+
+def test_profiles_and_long_arguments(tmp_path: Path) -> None:
+    profile = {"instructions": {"text": "Only reading here; start with search_tools."}}
+    processor = Processor(tmp_path, profiles={"readonly": profile})
+    office, envoy = joined("envoy/profiles.yaml", tmp_path, processor)
+    with serving(office, processor, envoy):
+        assert good(live(envoy.url("/mcp/readonly")))
+        there = ask(envoy.url("/mcp/readonly"), "initialize")
+        assert there.json()["result"]["instructions"].startswith("Only reading here")
+        here = ask(envoy.url("/mcp"), "initialize")
+        assert not here.json()["result"]["instructions"].startswith("Only reading here")
+        # A call far above what the mcp filter parses by default still reaches its server; with one server
+        # mcp_router gives no prefix.
+        session = here.headers["mcp-session-id"]
+        ask(envoy.url("/mcp"), "tools/list", session, _meta={})
+        arguments = {"name": "fixture_echo", "arguments": {"text": "long " * 40_000}}
+        answer = ask(envoy.url("/mcp"), "tools/call", session, name="call_read_tool", arguments=arguments)
+        assert answer.status_code == 200
+        assert len(answer.text) > 200_000
+
+
+def test_the_catalogue_listener_serves_the_processor(tmp_path: Path) -> None:
+    processor = Processor(tmp_path)
+    office, envoy = joined("envoy/loopback-catalogue.yaml", tmp_path, processor)
+    processor.configure("catalog", url=f"http://127.0.0.1:{envoy.ports['catalogue']}/mcp/all")
+    with serving(office, processor, envoy):
+        steps = live(envoy.url())
+        assert good(steps)
+        assert "6 tools" in next(step.what for step in steps if step.name.startswith("tools/list"))
+
+
 def cluster(config: dict[str, Any], name: str = "toolsearch") -> Any:
     return next(each for each in config["static_resources"]["clusters"] if each["name"] == name)
 

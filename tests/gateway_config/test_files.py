@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -252,3 +254,12 @@ def test_comments_fold_and_stay_out_of_the_data() -> None:
     documents = list(yaml.safe_load_all(render_all([Noted("first", {"x": 1}), {"y": 2}])))
     assert documents == [{"x": 1}, {"y": 2}]
     assert scalar(None) == "null"
+
+
+def test_serving_loads_none_of_this() -> None:
+    code = (
+        "import sys, extproc.cli.serve, extproc.server.app; "
+        "print([name for name in sys.modules if name.startswith(('extproc.gateway', 'envoy_data_plane'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from extproc.gateway.doctor.context import LOOPBACK, MIN_BUFFER, Context, size, split_url
 from extproc.gateway.doctor.findings import Finding
-from extproc.gateway.doctor.located import At
+from extproc.gateway.doctor.located import At, Steps
 from extproc.gateway.doctor.modes import POLICY, STANDALONE, Spelling, check_modes, read_modes, unknown_names
 
 POLICY_FIELDS = (
@@ -45,22 +45,25 @@ class Place:
 
     @property
     def serves_mcp(self) -> bool:
-        return any(
-            each["mcp"].exists or "mcp" in each["backend"].text for each in self.at["backends"].items()
+        backends = self.at["backends"].items()
+        return self.at["targets"].exists or any(
+            each["mcp"].exists or "mcp" in each["backend"].text for each in backends
         )
 
     @property
     def targets(self) -> set[str]:
         found: set[str] = set()
-        for backend in self.at["backends"].items():
-            for target in backend.at("mcp", "targets").items():
+        for backend in (self.at, *(each["mcp"] for each in self.at["backends"].items())):
+            for target in backend["targets"].items():
                 found.add(target.at("mcp", "host").text or target["name"].text)
         return found
 
 
 def looks_like(document: At) -> bool:
-    return any(document[name].exists for name in ("binds", "frontendPolicies")) or (
-        document["gateways"].exists and document["routes"].exists
+    return (
+        any(document[name].exists for name in ("binds", "frontendPolicies"))
+        or (document["gateways"].exists and document["routes"].exists)
+        or document.at("mcp", "targets").exists
     )
 
 
@@ -74,10 +77,11 @@ def check(document: At, context: Context) -> Iterator[Finding]:
         )
         return
     for at in every:
-        if any(step in BACKEND_STEPS for step in at.path if isinstance(step, str)):
+        if any(step in BACKEND_STEPS for step in at.path[:-1]):
             yield Finding(
                 "backend-policy", at, "extProc stands under a backend", "extProc under the route's policies"
             )
+    read: set[Steps] = set()
     for place in places:
         copies = [at["extProc"] for at in place.policies if at["extProc"].exists]
         if len(copies) > 1:
@@ -88,9 +92,13 @@ def check(document: At, context: Context) -> Iterator[Finding]:
                 "one of the two",
             )
         if copies:
+            read.add(copies[0].path)
             yield from check_policy(copies[0], STANDALONE)
             yield from _identity(copies[0], place)
             yield from get_streams(copies[0], STANDALONE, place.at)
+    for at in every:
+        if at.path not in read:
+            yield from check_policy(at, STANDALONE)
     yield from _buffer(document.at("frontendPolicies", "http", "maxBufferSize"), every)
     yield from _raw(places)
     yield from _catalogue(places, context)
@@ -106,10 +114,14 @@ def _places(document: At) -> Iterator[Place]:
             for route in listener["routes"].items():
                 policies = (route["policies"], listener["policies"], *gateway_policies)
                 yield Place(route, policies, port if isinstance(port, int) else None)
+    if document["mcp"].exists:
+        port = document.at("mcp", "port").scalar
+        policies = (document.at("mcp", "policies"), *gateway_policies)
+        yield Place(document["mcp"], policies, port if isinstance(port, int) else None)
     ports = [at["port"].scalar for _, at in document["gateways"].members()]
-    port = ports[0] if len(ports) == 1 and isinstance(ports[0], int) else None
+    single = ports[0] if len(ports) == 1 and isinstance(ports[0], int) else None
     for route in document["routes"].items():
-        yield Place(route, (route["policies"], *gateway_policies), port)
+        yield Place(route, (route["policies"], *gateway_policies), single)
 
 
 def entries(policy: At) -> list[At]:

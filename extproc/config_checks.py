@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 
 from extproc.addresses import BadAddress, parse_address, parse_tcp
 from extproc.settings import Settings
+from extproc.store.opening import StoreSettingsError, check_store
 
 SECTIONS: Mapping[str, type[BaseModel]] = {
     name: field.annotation
@@ -226,7 +227,11 @@ def _inconsistent(settings: Settings) -> Iterator[tuple[tuple[str, str], str]]:
     catalog = settings.catalog
     if catalog.url and not re.match(r"https?://[^/\s]+", catalog.url):
         yield ("catalog", "url"), "has to be an http:// or https:// URL"
-    if catalog.store and not re.match(r"(rediss?|unix)://", catalog.store):
-        yield ("catalog", "store"), "has to be a redis://, rediss:// or unix:// URL"
+    try:
+        check_store(settings)
+    except StoreSettingsError as error:
+        setting, _, text = str(error).partition(": ")
+        section, _, name = setting.partition(".")
+        yield (section, name), text
     if settings.search.limit > settings.search.max_limit:
         yield ("search", "limit"), f"is above search.max_limit ({settings.search.max_limit})"

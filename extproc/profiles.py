@@ -14,7 +14,7 @@ from extproc.search import ToolIndex
 from extproc.search.embedder import Embedder, EmbedderError
 from extproc.search.engine import Engine
 from extproc.settings import Settings
-from extproc.store import CatalogueStore
+from extproc.store import CatalogueStore, open_store
 from extproc.telemetry import Metrics, fields, logger
 from extproc.upstream import Refresher, UpstreamClient
 
@@ -53,7 +53,9 @@ async def build_profile(
     def build_quickly(catalogue: Catalogue) -> ToolIndex:
         return ToolIndex.build(catalogue, engine.lexical())
 
-    store = CatalogueStore(settings, build, clock, executor, quick_index=build_quickly)
+    store = CatalogueStore(
+        settings, build, clock, executor, remote=open_store(settings), quick_index=build_quickly
+    )
     client = UpstreamClient(settings, executor, clock)
     refresher = Refresher(store, client, settings, clock)
     checker = Checker(settings.limits.schema_depth, settings.limits.schema_nodes)

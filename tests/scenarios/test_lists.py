@@ -6,8 +6,11 @@ import json
 
 import pytest
 
+from tests.gateway.variants import VARIANTS
+
 from .test_wire_table import words
 from .tools import TOOLS, raw, tool
+from .upstream import MODERN
 from .world import ALICE, BOB, Setup, legacy_only, modern_only, widely
 
 
@@ -292,3 +295,15 @@ async def test_the_lists_own_life_is_kept(setup: Setup) -> None:
     world.server._list = short  # type: ignore[method-assign]
     client = await world.warm()
     assert not (await client.search("email")).outcome.local
+
+
+@pytest.mark.xfail(strict=True, reason="the caller's key does not tell the eras apart")
+async def test_what_one_revision_shows_is_not_served_to_another() -> None:
+    """A 2026-07-28 client must not be offered a tool whose annotation is invalid there."""
+    setup = Setup(VARIANTS["envoy-buffered"], "2025-11-25", False)
+    world = setup.world(sessions=False)
+    await (await world.opened()).list()
+    world.server.revision = MODERN
+    modern = world.client(revision=MODERN)
+    found = await modern.search("compute a ratio")
+    assert "bad__ratio" not in found.text

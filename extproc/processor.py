@@ -260,7 +260,8 @@ class Processor:
                 if isinstance(listing, plans.List):
                     self._learn_aside(profile, listing.caller, catalogue, page.ttl)
                     return response.finish_list(listing, decision.result, catalogue, profile.settings)
-                warm = await profile.store.learn(listing.caller.key, catalogue, page.ttl)
+                asked = listing.caller.asked
+                warm = await profile.store.learn(listing.caller.key, catalogue, page.ttl, asked=asked)
                 if not catalogue.complete:
                     profile.refresher.complete(listing.caller)
                 return response.finish(decision, warm, profile.settings)
@@ -303,7 +304,7 @@ class Processor:
         self, profile: Profile, caller: CallerContext, catalogue: Catalogue, ttl: float | None
     ) -> None:
         try:
-            await profile.store.learn(caller.key, catalogue, ttl)
+            await profile.store.learn(caller.key, catalogue, ttl, asked=caller.asked)
         except Exception as error:
             logger.error("a catalogue could not be indexed", extra=fields(error=where(error)))
             return
@@ -339,7 +340,9 @@ class Processor:
         )
         wanted = profile.passed_headers
         passed = tuple(header for header in message.headers if header[0] in wanted)
-        return CallerContext(key, session, revision, passed, opening.profile, _place(message))
+        return CallerContext(
+            key, session, revision, passed, opening.profile, _place(message), time.monotonic()
+        )
 
     def _unchecked(self, reason: str) -> None:
         self._metrics.warnings.labels(f"calls.validate_arguments:{reason}").inc()

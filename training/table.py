@@ -32,8 +32,7 @@ class Sides:
 class Task:
     """``pairs[k] = (i, j)``: ``english`` row i and ``other`` row j mean the same; drawn with ``weight[k]``.
 
-    ``target`` has one teacher row for each English text; ``own[k]`` is the English row of the other side
-    when that is English too, else -1.
+    ``own[k]`` is the English row of the other side when that is English too, else -1.
     """
 
     english: Sides
@@ -41,12 +40,11 @@ class Task:
     pairs: NDArray[np.int64]
     own: NDArray[np.int64]
     weight: NDArray[np.float64]
-    target: Matrix
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    steps: int = 2400
+    steps: int = 1800
     batch: int = 1024
     solo: int = 1024
     """Lone English texts in a step."""
@@ -120,8 +118,11 @@ def first_table(vectors: Matrix, score: NDArray[np.float32], english: Bags, targ
     return table
 
 
-def train(table: Matrix, task: Task, plan: Plan) -> Matrix:
-    """Train ``table`` in place and return it.  The same inputs and seed give the same table."""
+def train(table: Matrix, task: Task, taught: Matrix, plan: Plan) -> Matrix:
+    """Train ``table`` in place and return it.  The same inputs and seed give the same table.
+
+    ``taught`` has one teacher row for each English text.
+    """
     rng = np.random.default_rng(plan.seed)
     usable = np.flatnonzero(
         (task.other.clean.lengths()[task.pairs[:, 1]] > 0)
@@ -134,9 +135,9 @@ def train(table: Matrix, task: Task, plan: Plan) -> Matrix:
     for step in range(plan.steps):
         chosen = rng.choice(usable, plan.batch, p=weight)
         i, j = task.pairs[chosen, 0], task.pairs[chosen, 1]
-        target, own = task.target[i], task.own[chosen]
+        target, own = taught[i], task.own[chosen]
         both = own >= 0
-        target[both] += task.target[own[both]]
+        target[both] += taught[own[both]]
         target /= np.maximum(np.linalg.norm(target, axis=1, keepdims=True), 1e-6)
         solo = rng.choice(lone, plan.solo)
         groups = [
@@ -157,11 +158,11 @@ def train(table: Matrix, task: Task, plan: Plan) -> Matrix:
         loss, d_other, d_english = _contrast(other.rows, english.rows, target, plan.scale)
         pull = plan.teacher / (2 * plan.batch)
         gradient = other.back(d_other - pull * target) + english.back(d_english - pull * target)
-        gradient += alone.back(-plan.teacher / plan.solo * task.target[solo])
+        gradient += alone.back(-plan.teacher / plan.solo * taught[solo])
         rate = plan.rate * min(1.0, 20 * (step + 1) / plan.steps) * (1 - step / plan.steps)
         optimiser.update(touched, gradient, rate)
         if step % 200 == 0 or step == plan.steps - 1:
-            fit = float(np.einsum("ij,ij->i", alone.rows, task.target[solo]).mean())
+            fit = float(np.einsum("ij,ij->i", alone.rows, taught[solo]).mean())
             print(f"step {step} loss {loss:.3f} fit {fit:.3f} {time.monotonic() - began:.0f} s", flush=True)
     return table
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-_SHORT = 60
+_SHORT = 40
 
 
 def unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -17,7 +17,7 @@ def unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     return rows / np.maximum(norm, 1e-9)
 
 
-def teach(texts: Sequence[str], dimension: int, most: int = 100_000) -> NDArray[np.float32]:
+def teach(texts: Sequence[str], dimension: int, most: int = 50_000) -> NDArray[np.float32]:
     """Unit rows of ``dimension``: the principal components of both teachers side by side.
 
     The sentence encoder is slow, so it sees at most ``most`` short texts; for the rest its rows are predicted

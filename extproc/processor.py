@@ -27,7 +27,7 @@ from extproc.exchange.messages import (
     Response,
     ResponseDecision,
 )
-from extproc.mcp import headers, slices
+from extproc.mcp import headers, revisions, slices
 from extproc.profiles import Profile, build_profile
 from extproc.rewriter import batch, plans, request, response, routes, rpc
 from extproc.rewriter.decisions import CallMany, Changed, Heavy, Learned, NeedCatalogue, Outdated
@@ -132,10 +132,10 @@ class Processor:
         match route:
             case routes.Untouched() | routes.EndsSession():
                 return PassThrough()
-            case routes.Listens(session):
+            case routes.Listens(session, revision):
                 if not profile.settings.catalog.watch:
                     return PassThrough()
-                return request.listen(self._caller(profile, message, session, ""))
+                return request.listen(self._caller(profile, message, session, revision))
             case routes.Refused(reply):
                 return reply
             case routes.Cancels(request_id, session):
@@ -336,7 +336,13 @@ class Processor:
         settings = profile.settings
         opening = message.opening
         key = caller_key(
-            settings.caller, self._secret, opening.profile, message.headers, opening.attributes, session
+            settings.caller,
+            self._secret,
+            opening.profile,
+            message.headers,
+            opening.attributes,
+            session,
+            modern=revisions.is_modern(revision),
         )
         wanted = profile.passed_headers
         passed = tuple(header for header in message.headers if header[0] in wanted)

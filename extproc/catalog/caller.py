@@ -46,11 +46,14 @@ def caller_key(
     headers: Headers,
     attributes: Mapping[str, str],
     session: str | None,
+    *,
+    modern: bool = False,
 ) -> CallerKey | None:
     """The caller's key, or None when nothing identifies the caller.
 
     Verified attributes, when any configured one is present, stand in for the credential headers, so a
-    refreshed token keeps its catalogue.  A caller without either is keyed by its MCP session.
+    refreshed token keeps its catalogue.  A caller without either is keyed by its MCP session.  The two eras
+    of MCP have keys of their own: what is a usable tool in one may be an invalid one in the other.
     """
     verified = [(name, attributes[name]) for name in settings.attributes if attributes.get(name)]
     if verified:
@@ -66,7 +69,7 @@ def caller_key(
             parts = [("s", "", session)]
         else:
             return None
-    pieces = [profile.encode()]
+    pieces = [profile.encode(), b"modern" if modern else b"legacy"]
     for part in parts:
         pieces += [text.encode("utf-8", "surrogateescape") for text in part]
     # Lengths in front, so that no two lists of pieces come to the same bytes.

@@ -83,7 +83,8 @@ class Resumes:
 class Listens:
     """A stream on which the server may say that its tools changed."""
 
-    session: str | None = None
+    session: str | None
+    revision: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def route(request: Request) -> Route:
     if method == "GET":
         if "last-event-id" in table:
             return Resumes(session, _declared(table) or revisions.ASSUMED)
-        return Listens(session)
+        return Listens(session, _declared(table) or revisions.ASSUMED)
     if method == "DELETE" and session:
         return EndsSession(session)
     if method != "POST" or not request.body:
@@ -136,7 +137,7 @@ def _message(request: Request, table: dict[str, str], envelope: Members, session
             return Cancels(params["requestId"], session)
         return Untouched()
     if method == "subscriptions/listen":
-        return Listens(session)
+        return Listens(session, _revision(table, method, params, meta))
     if method not in TOUCHED:
         return Untouched()
     revision = _revision(table, method, params, meta)

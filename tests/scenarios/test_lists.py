@@ -297,7 +297,6 @@ async def test_the_lists_own_life_is_kept(setup: Setup) -> None:
     assert not (await client.search("email")).outcome.local
 
 
-@pytest.mark.xfail(strict=True, reason="the caller's key does not tell the eras apart")
 async def test_what_one_revision_shows_is_not_served_to_another() -> None:
     """A 2026-07-28 client must not be offered a tool whose annotation is invalid there."""
     setup = Setup(VARIANTS["envoy-buffered"], "2025-11-25", False)

@@ -3,8 +3,8 @@
     python -m bench search_speed [--tools 500 1500 10000] [--embedder default|none] [--json]
 
 Catalogues are made from the evaluation catalogue: every tool again under other server names, its description
-joined with that of another tool so that texts differ.  Times are CPU time of one thread, so that a busy machine
-does not blur the ratios; queries are the evaluation needs.
+joined with that of another tool so that texts differ.  Times are CPU time of one thread, so that a busy
+machine does not blur the ratios; queries are the evaluation needs.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def measure(size: int, embedder: str) -> dict[str, float]:
     engine = Engine(load(embedder))
     if engine.embedder is not None:
         engine.embedder.embed(["warm"])
-    row: dict[str, float] = {"tools": size, "build_cold_ms": timed(lambda: ToolIndex.build(catalogue, engine))}
+    row: dict[str, float] = {"tools": size}
+    row["build_cold_ms"] = timed(lambda: ToolIndex.build(catalogue, engine))
     row["build_known_ms"] = timed(lambda: ToolIndex.build(catalogue, engine))
     tracemalloc.start()
     index = ToolIndex.build(catalogue, engine)
@@ -111,7 +112,9 @@ def measure(size: int, embedder: str) -> dict[str, float]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tools", type=int, nargs="+", default=[500, 1500, 10_000])
     parser.add_argument("--embedder", default="default")
     parser.add_argument("--json", action="store_true")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import os
 import signal
 import socket
@@ -17,7 +16,7 @@ from types import TracebackType
 
 ROOT = Path(__file__).parents[2]
 READY_SECONDS = 90.0
-PR_SET_PDEATHSIG = 1
+LAUNCH = Path(__file__).with_name("launch.py")
 
 
 class NotReadyError(RuntimeError):
@@ -42,11 +41,6 @@ def listening(port: int) -> bool:
     return False
 
 
-def _die_with_parent() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 class Process:
     """One child in a process group of its own; use it in a ``with`` statement or call :meth:`stop`."""
 
@@ -68,14 +62,13 @@ class Process:
         log_file = self.log.open("ab")
         try:
             self._child = subprocess.Popen(
-                self.command,
+                [sys.executable, "-I", "-S", str(LAUNCH), str(os.getpid()), *self.command],
                 cwd=self.cwd,
                 env=self.env,
                 stdin=subprocess.DEVNULL,
                 stdout=log_file,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
             )
         finally:
             log_file.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from extproc.gateway.options import HostPort, Jwt, OptionError, Options, UnixSocket
 from extproc.gateway.yamltext import Noted, Tree, note
 
-GUARD = 'source.rawAddress == "127.0.0.1" || source.rawAddress == "::1"'
+GUARD = 'source.address in ["127.0.0.1", "::1", "::ffff:127.0.0.1"]'
 
 
 def standalone(options: Options) -> Tree:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
+from extproc.gateway import envoy_auth as auth
 from extproc.gateway import envoy_pieces as pieces
 from extproc.gateway.options import HostPort, OptionError, Options
 from extproc.gateway.yamltext import Plain, Tree, note, plain
 
-HCM = f"{pieces.TYPE}envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
+HCM = f"{auth.TYPE}envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 
 
 def fragment(options: Options) -> Tree:
@@ -103,7 +104,7 @@ def _listener(options: Options, name: str, at: HostPort, routes: Sequence[Tree],
 def _filters(options: Options, *, filtered: bool) -> list[Tree]:
     chain: list[Tree] = []
     if options.jwt:
-        chain += [pieces.jwt_filter(options.jwt), pieces.rbac_filter()]
+        chain += [auth.jwt_filter(options.jwt), auth.rbac_filter()]
     if filtered:
         chain.append(
             note(
@@ -188,7 +189,7 @@ def _identity_provider(url: str) -> Tree:
         more["transport_socket"] = {
             "name": "envoy.transport_sockets.tls",
             "typed_config": {
-                "@type": f"{pieces.TYPE}envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+                "@type": f"{auth.TYPE}envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
                 "sni": host,
                 "common_tls_context": {
                     "validation_context": {

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from extproc.gateway import agentgateway_files, envoy_files, kubernetes_files
+from extproc.gateway import agentgateway_files, envoy_files, kubernetes_files, processor_files
 from extproc.gateway.options import (
     Backend,
     Catalogue,
@@ -152,7 +152,7 @@ FILES: Final[Mapping[str, Callable[[], str]]] = {
         """Istio: the filter and its cluster in the gateway named below. docs/kubernetes.md explains it.""",
     ),
     "envoy/kubernetes/processor.yaml": lambda: _kubernetes(
-        lambda options: kubernetes_files.processor(options, "envoy-gateway-system"),
+        lambda options: processor_files.processor(options, "envoy-gateway-system"),
         Options(),
         """The processor. With Istio, change envoy-gateway-system to the namespace of your gateway.""",
     ),
@@ -188,7 +188,7 @@ FILES: Final[Mapping[str, Callable[[], str]]] = {
         """The same where a JWT policy stands in front: identity travels as attributes.""",
     ),
     "agentgateway/kubernetes/processor.yaml": lambda: _kubernetes(
-        lambda options: kubernetes_files.processor(options, "agentgateway-system"),
+        lambda options: processor_files.processor(options, "agentgateway-system"),
         Options(),
         """The processor.""",
     ),

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from extproc.cli import main
+from extproc.gateway.doctor import located
 from extproc.gateway.doctor.findings import RULES
 
 ROOT = Path(__file__).parents[2]
@@ -119,7 +120,23 @@ def test_a_running_envoy_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     broken = text.replace("request_body_mode: BUFFERED", "request_body_mode: NONE")
     with serving(200, config_dump(broken)) as url:
         assert main(["doctor", f"{url}/"]) == 1
-    assert "[request-body-mode]" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "[request-body-mode]" in output
+    assert "at:          configs.1.dynamic_listeners.0.active_state.listener." in output
+
+
+def test_a_large_dump_is_read_without_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(located, "LINES_UP_TO", 1000)
+    text = GOOD.read_text("utf-8")
+    for spoilt, code in ((text, 0), (text.replace("message_timeout: 10s", "message_timeout: 0.1s"), 1)):
+        with serving(200, config_dump(spoilt)) as url:
+            assert main(["doctor", url]) == code
+    assert "/config_dump:1: RISK" in capsys.readouterr().out
+    for body in (b"{" + b'"a":' * 1000, b"[" * 3000 + b"]" * 3000, b"{}" * 600):
+        with serving(200, body) as url:
+            assert main(["doctor", url]) == 2
 
 
 def test_routes_from_a_control_plane_are_followed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -234,7 +234,7 @@ def _raw(places: list[Place]) -> Iterator[Finding]:
                 "raw-route-open",
                 place.at,
                 "this route leads to MCP servers without extProc and without a rule about who may use it",
-                "authorization: {rules: ['source.rawAddress == \"127.0.0.1\"']} in its policies",
+                "authorization: {rules: ['source.address == \"127.0.0.1\"']} in its policies",
             )
 
 

@@ -11,7 +11,9 @@ from extproc.gateway.doctor.envoy_view import Chain, Filter, Route, View
 from extproc.gateway.doctor.findings import Finding
 from extproc.gateway.doctor.located import At
 from extproc.gateway.doctor.modes import ENVOY, check_modes, read_modes
+from extproc.settings import Server
 
+PORT = Server().listen.rpartition(":")[2]
 OUR_NAMES = ("toolsearch", "tool-search", "tool_search")
 DEFAULT_BUFFER = 1024 * 1024
 
@@ -30,7 +32,8 @@ def check(view: View, context: Context) -> Iterator[Finding]:
         ours = _ours(chain, view)
         for each in ours:
             yield from _filter(each, view, context)
-        if len(ours) > 1:
+        targets = [processor_address(each.config, view) for each in ours]
+        if len(set(targets)) < len(targets):
             yield Finding(
                 "two-filters",
                 ours[1].at,
@@ -47,14 +50,14 @@ def check(view: View, context: Context) -> Iterator[Finding]:
 
 
 def _ours(chain: Chain, view: View) -> list[Filter]:
-    """The filters that lead to our processor: all of them, unless some name it."""
+    """The filters that lead to our processor: those that name it or its port, else all of them."""
     every = [each for each in chain.filters if each.kind == "ext_proc"]
     named = [
         each
         for each in every
         if any(word in _target(each, view).lower() or word in each.name.lower() for word in OUR_NAMES)
     ]
-    return named or every
+    return named or [each for each in every if _target(each, view).endswith(f":{PORT}")] or every
 
 
 def _target(each: Filter, view: View) -> str:
@@ -194,6 +197,8 @@ def _routes(chain: Chain, ours: Filter, context: Context) -> Iterator[Finding]:
             "disabled: false on the MCP route",
         )
     served = {route.cluster for route in working}
+    # A gateway may carry other things beside MCP: where a path says which is which, only those are judged.
+    speaking = [route for route in working if "mcp" in route.shown.lower()] or working
     for route in chain.routes:
         override = route.override(ours.name)
         if override["disabled"].truth:
@@ -207,8 +212,9 @@ def _routes(chain: Chain, ours: Filter, context: Context) -> Iterator[Finding]:
                 )
             continue
         yield from _overrides(override["overrides"], ours)
-        yield from _timeout(route, chain)
-        yield from _duplex_get(route, override, ours)
+        if route in speaking:
+            yield from _timeout(route, chain)
+            yield from _duplex_get(route, override, ours)
     for backend in mcp_backends(chain):
         value = seconds(backend.at("mcp_cluster", "timeout").scalar)
         if value is not None and 0 < value < MIN_ROUTE_TIMEOUT:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ MAX_BYTES = 64 * 1024 * 1024
 MAX_NODES = 2_000_000
 """Values after aliases are followed."""
 MAX_DEPTH = 100
+LINES_UP_TO = 2 * 1024 * 1024
+"""Bytes of JSON up to which lines are found; a larger one is read ten times as fast, as one line."""
 
 Steps: TypeAlias = tuple["str | int", ...]
 
@@ -149,6 +152,8 @@ def parse(data: bytes, source: str) -> Source:
     if text.lstrip()[0] in "{[":
         # JSON may be indented by tabs, which YAML forbids; inside JSON's strings a tab cannot stand.
         text = text.replace("\t", " ")
+        if len(data) > LINES_UP_TO:
+            return _one_line(text, source)
     loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     documents: list[At] = []
     duplicates: list[At] = []
@@ -170,6 +175,31 @@ def parse(data: bytes, source: str) -> Source:
     if not documents:
         raise Unreadable(f"{source} holds no document")
     return Source(source, tuple(documents), tuple(duplicates))
+
+
+def _one_line(text: str, source: str) -> Source:
+    count = 0
+
+    def build(value: Any, depth: int = 0) -> Node:
+        nonlocal count
+        count += 1
+        if count > MAX_NODES or depth > MAX_DEPTH:
+            raise Unreadable(
+                f"{source}: more than {MAX_NODES:,} values, or nested deeper than {MAX_DEPTH} levels"
+            )
+        if isinstance(value, dict):
+            return Node({key: build(item, depth + 1) for key, item in value.items()}, 1)
+        if isinstance(value, list):
+            return Node([build(item, depth + 1) for item in value], 1)
+        return Node(value if not isinstance(value, float) or math.isfinite(value) else str(value), 1)
+
+    try:
+        root = build(json.loads(text))
+    except ValueError as error:
+        raise Unreadable(f"{source}: not JSON: {error}") from None
+    except RecursionError:
+        raise Unreadable(f"{source}: nested too deep") from None
+    return Source(source, (At(source, root, 1),), ())
 
 
 class _Builder:

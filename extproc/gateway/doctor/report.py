@@ -17,6 +17,7 @@ def to_text(findings: Sequence[Finding], checked: Sequence[str]) -> str:
         rule = finding.rule
         lines += [
             f"{finding.where}: {rule.severity.name}: {rule.title} [{finding.id}]",
+            *([f"  at:          {_path(finding)}"] if finding.at.source.startswith("http") else []),
             f"  found:       {finding.what}",
             f"  consequence: {rule.consequence}",
             f"  mend:        {finding.mend}",
@@ -32,6 +33,11 @@ def to_text(findings: Sequence[Finding], checked: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _path(finding: Finding) -> str:
+    """Where in a document that is no file."""
+    return ".".join(map(str, finding.at.path)) or "the whole document"
+
+
 def to_json(findings: Sequence[Finding], checked: Sequence[str]) -> str:
     """``{"checked": […], "findings": [{id, severity, file, line, path, …}]}``."""
     return (
@@ -44,7 +50,7 @@ def to_json(findings: Sequence[Finding], checked: Sequence[str]) -> str:
                         "severity": finding.rule.severity.name.lower(),
                         "file": finding.at.source,
                         "line": finding.at.line,
-                        "path": ".".join(map(str, finding.at.path)),
+                        "path": _path(finding),
                         "title": finding.rule.title,
                         "found": finding.what,
                         "consequence": finding.rule.consequence,

@@ -1,0 +1,52 @@
+"""Gateways that carry other things beside MCP are not complained about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from extproc.gateway.doctor.context import Context
+from extproc.gateway.doctor.examine import examine
+from extproc.gateway.doctor.located import parse
+from tests.doctor.cases_envoy import COPY
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "envoy" / "single-upstream.yaml").read_text("utf-8")
+OTHER_FILTER = COPY.replace("cluster_name: toolsearch", "cluster_name: guardrails").replace(
+    "BUFFERED", "NONE"
+)
+
+
+def ids(text: str) -> list[str]:
+    return [finding.id for finding in examine([parse(text.encode(), "x")], Context())]
+
+
+def test_another_external_processor_is_left_alone() -> None:
+    text = TEXT.replace("          http_filters:\n", "          http_filters:\n" + OTHER_FILTER)
+    text = text.replace("  - name: office\n", "  - name: guardrails\n    type: STATIC\n  - name: office\n")
+    assert ids(text) == []
+    unnamed = text.replace("toolsearch", "filter-service")
+    assert ids(unnamed) == [], "known by its port"
+
+
+def test_routes_that_are_not_mcp_may_have_time_outs() -> None:
+    route = "              - match: {prefix: /shop}\n                route: {cluster: office, timeout: 5s}\n"
+    text = TEXT.replace("prefix: /\n", "prefix: /mcp\n")
+    assert text != TEXT
+    assert ids(text.replace("              routes:\n", "              routes:\n" + route)) == []
+
+
+def test_a_public_listener_with_other_servers_is_no_raw_route() -> None:
+    listener = """  - name: shop
+    address: {socket_address: {address: 0.0.0.0, port_value: 80}}
+    filter_chains:
+    - filters:
+      - name: http
+        typed_config:
+          "@type": type.googleapis.com/x.HttpConnectionManager
+          http_filters: [{name: envoy.filters.http.router}]
+          route_config:
+            virtual_hosts: [{domains: ["*"], routes: [{match: {prefix: /}, route: {cluster: CLUSTER}}]}]
+"""
+    for cluster, found in (("shop", []), ("office", ["raw-route-open"])):
+        text = TEXT.replace("  listeners:\n", "  listeners:\n" + listener.replace("CLUSTER", cluster))
+        assert ids(text) == found

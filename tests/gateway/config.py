@@ -18,6 +18,9 @@ class Stream(Protocol):
     async def receive(self, event: Event) -> Sequence[Answer]:
         """Everything the processor sends before it waits for the next message."""
 
+    async def end(self) -> None:
+        """The gateway ends its side."""
+
 
 Open: TypeAlias = Callable[[Opening], Stream]
 Upstream: TypeAlias = Callable[[HttpRequest], HttpResponse]

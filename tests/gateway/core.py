@@ -46,16 +46,14 @@ class Core:
         self.asked: list[Request | Response] = []
         self.warnings: list[Warn] = []
         self.errors: list[Exception] = []
-        self.exchanges: list[AnyExchange] = []
 
     def __call__(self, opening: Opening) -> CoreStream:
         exchange = self._factory(opening, self._server, self._limits)
-        self.exchanges.append(exchange)
         return CoreStream(self, exchange)
 
-    def finish(self) -> list[Warn]:
-        """What the newest exchange has to say when the gateway ends its stream."""
-        return [command for command in self.exchanges[-1].finish() if isinstance(command, Warn)]
+    def finish(self, exchange: AnyExchange) -> list[Warn]:
+        """What an exchange has to say when the gateway ends its stream."""
+        return [command for command in exchange.finish() if isinstance(command, Warn)]
 
     async def commands(self, exchange: AnyExchange, event: Event) -> list[Command]:
         """Every command an event leads to, decisions made."""
@@ -89,3 +87,6 @@ class CoreStream:
     async def receive(self, event: Event) -> Sequence[Answer]:
         commands = await self._core.commands(self._exchange, event)
         return [answer for command in commands for answer in lift(command)]
+
+    async def end(self) -> None:
+        self._core.warnings += self._core.finish(self._exchange)

@@ -35,7 +35,12 @@ class Gateway:
 
     async def send(self, request: HttpRequest) -> Outcome:
         """Raises :class:`Refusal` where a real gateway fails the exchange."""
-        return await _Run(self._config, self._open, self._upstream).send(request)
+        run = _Run(self._config, self._open, self._upstream)
+        try:
+            return await run.send(request)
+        finally:
+            if run.stream is not None:
+                await run.stream.end()
 
 
 class _GatewayReply(Exception):

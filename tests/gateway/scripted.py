@@ -51,3 +51,6 @@ class Scripted:
             return answers
         request = event.side is Side.REQUEST
         return obedient(event, self._opening.request_mode if request else self._opening.response_mode)
+
+    async def end(self) -> None:
+        """Nothing is left to do."""

@@ -62,7 +62,7 @@ async def test_an_override_that_is_not_allowed_is_told(allowed: bool) -> None:
     )
     outcome = await gateway.send(HttpRequest("POST", "/mcp", headers, body % joined(client.meta())))
     assert ("mode-not-allowed" in outcome.dropped) is not allowed
-    assert [warning.setting for warning in world.core.finish()] == (
+    assert [warning.setting for warning in world.core.warnings] == (
         [] if allowed else ["allow_mode_override"]
     )
 

@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
-from extproc.exchange.messages import BodyMode, Decision, Headers, Request, Response
+from extproc.exchange.machine import Exchange
+from extproc.exchange.messages import BodyMode, Decision, Headers, Observe, Request, Response
 from extproc.processor import Processor
+from extproc.server.driver import Driver
 from extproc.settings import Settings
 from extproc.telemetry import Metrics
 from tests.gateway.core import Core
 from tests.gateway.peer import Gateway
 from tests.gateway.rules import AGENTGATEWAY, ENVOY
+from tests.gateway.served import Served
 from tests.gateway.variants import VARIANTS, Variant
 
 from .client import Client
@@ -32,6 +35,8 @@ class Setup:
     variant: Variant
     revision: str
     sse: bool
+    served: bool = False
+    """Whether the processor is reached through the codec and the server's own driver."""
 
     @property
     def modern(self) -> bool:
@@ -46,7 +51,7 @@ class Setup:
         return config.dialect is AGENTGATEWAY or server.response_mode == "buffered"
 
     def __str__(self) -> str:
-        return f"{self.variant.name}-{self.revision}-{'sse' if self.sse else 'json'}"
+        return f"{self.variant.name}-{self.revision}-{'sse' if self.sse else 'json'}{self.served * '-served'}"
 
     def world(self, settings: dict[str, Any] | None = None, **server: Any) -> World:
         """``settings`` are sections of the product's settings, ``server`` fields of :class:`McpServer`."""
@@ -69,17 +74,19 @@ class World:
         self.server = McpServer(setup.revision, **{**defaults, **self.fields})
         server = variant.server.model_copy(update={"deadline": 0.0})
         self.settings = self.settings.model_copy(update={"server": server})
-        self.processor = Processor(self.settings, {}, Metrics())
+        self.metrics = Metrics()
+        self.processor = Processor(self.settings, {}, self.metrics)
         self.core = Core(self._decide, server, self.settings.limits, self.processor.observe)
+        self.served = Served(Driver(Exchange, _Started(self.processor), self.settings, {}, self.metrics))
         WORLDS.append(self)
 
     async def _decide(self, message: Request | Response) -> Decision:
-        if not self.processor.ready:
-            await self.processor.start()
-        return await self.processor.decide(message)
+        started = _Started(self.processor)
+        return started.at_once(message) or await started.decide(message)
 
     def client(self, headers: Headers = ALICE, revision: str = "") -> Client:
-        gateway = Gateway(self.setup.variant.config, self.core, self.server)
+        opener = self.served if self.setup.served else self.core
+        gateway = Gateway(self.setup.variant.config, opener, self.server)
         return Client(gateway, revision or self.setup.revision, headers, self.setup.variant.trailers)
 
     async def opened(self, headers: Headers = ALICE) -> Client:
@@ -93,6 +100,24 @@ class World:
         await client.list()
         self.server.calls.clear()
         return client
+
+
+@dataclass(frozen=True)
+class _Started:
+    """A processor that starts when it is first asked."""
+
+    processor: Processor
+
+    def at_once(self, message: Request | Response) -> Decision | None:
+        return self.processor.at_once(message) if self.processor.ready else None
+
+    async def decide(self, message: Request | Response) -> Decision:
+        if not self.processor.ready:
+            await self.processor.start()
+        return await self.processor.decide(message)
+
+    def observe(self, head: Observe) -> None:
+        self.processor.observe(head)
 
 
 def _setups() -> tuple[list[Setup], list[Setup]]:
@@ -111,8 +136,11 @@ def _setups() -> tuple[list[Setup], list[Setup]]:
                 if "bytes" in variant.name and sse is not (revision == MODERN):
                     continue
                 many.append(Setup(variant, revision, sse))
+                served = variant.name in representative - spread
+                if served:
+                    many.append(Setup(variant, revision, sse, served=True))
                 if variant.name in representative and sse is bool((number + (revision == MODERN)) % 2):
-                    few.append(Setup(variant, revision, sse))
+                    few.append(Setup(variant, revision, sse, served))
         if variant.name in spread:
             many += [Setup(variant, revision, sse) for revision in older for sse in (False, True)]
         if variant.config.dialect is ENVOY and variant.name == "envoy-buffered":

@@ -134,15 +134,18 @@ def _routes(options: Options) -> list[Tree]:
     for path, profile in options.profiles:
         override = pieces.profile_override(profile)
         routes.append(_route(options, f"mcp-{profile}", path, typed_per_filter_config=override))
-    everything = "/" if options.router == "router" else options.path
+    # One server under its own path: everything it has is carried. Under another path only that one is.
+    whole = options.router == "router" and options.backends[0].path == options.path == Options().path
+    everything = "/" if whole else options.path
+    prefix = whole or options.router == "mcp_router"
     if options.mode == "full-duplex":
-        routes.append(_route(options, "calls", everything, prefix=True, method="POST"))
+        routes.append(_route(options, "calls", everything, prefix=prefix, method="POST"))
         routes.append(
             _route(
                 options,
                 "mcp",
                 everything,
-                prefix=True,
+                prefix=prefix,
                 typed_per_filter_config=note(
                     """GET streams stay open for hours; streamed through the processor each would hold a gRPC
                     stream. In this mode the processor lets go of them at once.""",
@@ -151,7 +154,7 @@ def _routes(options: Options) -> list[Tree]:
             )
         )
     else:
-        routes.append(_route(options, "mcp", everything, prefix=True))
+        routes.append(_route(options, "mcp", everything, prefix=prefix))
     return routes
 
 

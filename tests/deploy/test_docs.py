@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
+import shlex
 from typing import Any
 
 import pytest
 import yaml
 
+from extproc.cli import doctor_cmd, main
 from extproc.gateway import shipped
 from extproc.gateway.doctor.findings import RULES
 from extproc.gateway.doctor.live import NAMES
@@ -60,6 +63,28 @@ def test_examples_parse(name: str) -> None:
         json.loads(block)
     for block in blocks(name, "yaml"):
         yaml.safe_load(block)
+
+
+def commands(program: str) -> list[str]:
+    found = []
+    for name in DOCS:
+        lines = re.findall(rf"^\$ mcp-toolsearch-extproc {program} (.+)$", text_of(name), flags=re.M)
+        found += [line.partition(" #")[0].strip() for line in lines]
+    return found
+
+
+@pytest.mark.parametrize("arguments", commands("config"))
+def test_config_commands_in_the_guides_work(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", *arguments.split()]) == 0
+    assert capsys.readouterr().out
+
+
+def test_doctor_commands_in_the_guides_are_parsed() -> None:
+    parser = argparse.ArgumentParser()
+    doctor_cmd.add_parser(parser.add_subparsers())
+    assert len(commands("doctor")) >= 4
+    for arguments in commands("doctor"):
+        parser.parse_args(["doctor", *shlex.split(arguments)])
 
 
 def part(file: str, *keys: Any) -> Any:

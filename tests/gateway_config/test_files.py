@@ -134,7 +134,11 @@ def test_options_show_in_the_output(capsys: pytest.CaptureFixture[str]) -> None:
     assert listener["address"]["socket_address"] == {"address": "::", "port_value": 80}
     assert listener["per_connection_buffer_limit_bytes"] == 70000
     assert "message_timeout: 3.5s" in text
-    assert "prefix_rewrite" not in text
+    (route,) = listener["filter_chains"][0]["filters"][0]["typed_config"]["route_config"]["virtual_hosts"][0][
+        "routes"
+    ]
+    assert route["match"] == {"path": "/mcp"}
+    assert route["route"]["prefix_rewrite"] == "/deep/mcp"
     endpoints = {cluster["name"]: cluster["load_assignment"]["endpoints"][0] for cluster in data["clusters"]}
     assert (
         endpoints["toolsearch"]["lb_endpoints"][0]["endpoint"]["address"]["socket_address"]["port_value"] == 7

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from extproc.search.embedder import Embedder
+from extproc.search.embedder import Embedder, EmbedderError
 from extproc.search.lexical import Floats
 from extproc.search.segments import content_words, segments
 from extproc.search.words import clean
@@ -68,6 +68,16 @@ class QueryVectors:
     groups: tuple[tuple[int, ...], ...]
 
 
+def embed(embedder: Embedder, texts: Sequence[str]) -> Matrix:
+        raise EmbedderError(f"{embedder.name}: shape {vectors.shape} for {len(texts)} texts")
+    vectors = embedder.embed(texts)
+    if vectors.shape != (len(texts), embedder.dimension):
+        raise EmbedderError(f"{embedder.name} gave vectors of shape {vectors.shape} for {len(texts)} texts")
+    if not np.isfinite(vectors).all():
+        raise EmbedderError(f"{embedder.name} gave vectors with numbers that are not finite")
+    return vectors
+
+
 def embed_queries(
     embedder: Embedder,
     queries: Sequence[str],
@@ -82,7 +92,7 @@ def embed_queries(
     table = dict(zip(words, known(words), strict=True)) if words else {}
     texts = dict.fromkeys(part for plan in plans for part in plan.parts)
     texts.update(dict.fromkeys(word for word, vector in table.items() if vector is None))
-    fresh = dict(zip(texts, embedder.embed(list(texts)), strict=True))
+    fresh = dict(zip(texts, embed(embedder, list(texts)), strict=True))
     out = []
     for plan in plans:
         place = {

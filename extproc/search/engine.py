@@ -16,6 +16,7 @@ from extproc.search.dense import (
     QueryVectors,
     ToolWords,
     by_piece,
+    embed,
     embed_queries,
 )
 from extproc.search.embedder import Embedder, EmbedderError
@@ -118,7 +119,7 @@ class Engine:
 
     def _words(self, embedder: Embedder, words: Sequence[str]) -> list[Matrix]:
         keys = [(embedder.name, word.encode()) for word in words]
-        return self._vectors(keys, lambda rows: embedder.embed([words[row] for row in rows]))
+        return self._vectors(keys, lambda rows: embed(embedder, [words[row] for row in rows]))
 
     def queries(self, queries: Sequence[str]) -> list[QueryVectors] | None:
         """Vectors of queries, or None without an embedder or when it failed (``on_failure`` was told)."""
@@ -154,10 +155,10 @@ class Engine:
 
 def _tool_vectors(embedder: Embedder, texts: Sequence[Texts]) -> Matrix:
     if not by_piece(embedder):
-        return embedder.embed([each.text for each in texts])
-    whole = embedder.embed([each.text for each in texts])
-    mixed = whole + NAME_WEIGHT * embedder.embed([each.name for each in texts])
-    mixed += SENTENCE_WEIGHT * embedder.embed([each.sentence for each in texts])
+        return embed(embedder, [each.text for each in texts])
+    whole = embed(embedder, [each.text for each in texts])
+    mixed = whole + NAME_WEIGHT * embed(embedder, [each.name for each in texts])
+    mixed += SENTENCE_WEIGHT * embed(embedder, [each.sentence for each in texts])
     length = np.linalg.norm(mixed, axis=1, keepdims=True)
     return np.asarray(mixed / np.maximum(length, 1e-9), np.float32)
 

@@ -96,8 +96,7 @@ class _Core:
         named = [Named(tool, *parts) for tool, parts in zip(catalogue, split, strict=True)]
         readings = Readings(named)
         prepared = engine.prepare(readings)
-        self.documents = [each.fields for each in prepared]
-        self.matcher = Matcher(self.documents)
+        self.matcher = Matcher([each.fields for each in prepared])
         self.dense = engine.dense(readings, prepared)
         self.by_name = Names(self.names, [local for _, local in split])
         self.row = {name: row for row, name in enumerate(self.names)}
@@ -204,7 +203,7 @@ class ToolIndex:
         mask: NDArray[np.bool_] | None,
         vectors: QueryVectors | None,
     ) -> _Ranked:
-        core = self._core
+        core, k = self._core, max(k, 0)
         query = query[:MAX_QUERY]
         match = core.matcher.match(core.engine.caches.analyzer.asked(query, core.matcher.lithuanian), mask)
         lexical, cover = match.lexical, match.cover
@@ -273,7 +272,9 @@ class ToolIndex:
     def _explain(self, ranked: _Ranked, place: int, hit: Hit) -> Explained:
         core, row = self._core, int(ranked.rows[place])
         words = core.matcher.words_of(ranked.match, row)
-        fields = core.matcher.by_field(words, core.documents[row])
+        named = Named(hit.tool, *split_name(hit.tool.name, core.separator))
+        document = core.engine.prepare(Readings([named]))[0].fields
+        fields = core.matcher.by_field(words, document)
         cosine = None if ranked.cosine is None else float(ranked.cosine[place])
         shown = tuple((asked, word) for asked, word, _ in words)
         by_field = dict(zip(FIELDS, fields, strict=True))

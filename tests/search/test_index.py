@@ -91,6 +91,7 @@ def test_named_tools_come_first_and_are_marked(engine: Engine) -> None:
 @each_engine
 def test_never_more_than_asked_and_no_tool_twice(engine: Engine) -> None:
     index = ToolIndex.build(office(), engine)
+    assert names(index, "message", 0) == names(index, "message", -1) == []
     for k in (1, 2, 5, 100):
         found = names(index, "message issue weather send_message", k)
         assert len(found) <= k
@@ -239,6 +240,23 @@ def test_an_embedder_that_fails_leaves_the_words() -> None:
     assert later.dense
     assert later.search("close issue", 5) == ToolIndex.build(office()).search("close issue", 5)
     assert len(told) == 2
+
+
+@pytest.mark.parametrize("shape", [(3, 256), (9, 8), (0, 256)])
+def test_an_embedder_that_gives_nonsense_counts_as_failed(shape: tuple[int, int]) -> None:
+    class Wrong(WholeTexts):
+        def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            return np.zeros(shape, np.float32)
+
+    class NotFinite(WholeTexts):
+        def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            return np.full((len(texts), self.dimension), np.nan, np.float32)
+
+    for embedder in (Wrong(), NotFinite()):
+        told: list[EmbedderError] = []
+        index = ToolIndex.build(office(), Engine(embedder, on_failure=told.append))
+        assert len(told) == 1
+        assert names(index, "close issue")[0] == "github__close_issue"
 
 
 def test_known_texts_are_not_embedded_again() -> None:

@@ -173,7 +173,7 @@ class Processor:
             obtained = await self._obtain(profile, known.caller)
             # Where no credential is seen here, only the gateway knows whether the caller has one.
             if isinstance(obtained, Unauthorized) and known.caller.headers:
-                return Reply(obtained.body, obtained.status, obtained.headers)
+                return rpc.relayed(route.rpc, obtained.status, obtained.headers, obtained.body)
             found: View = obtained if isinstance(obtained, Warm) else known.view
             known = replace(known, view=found, fetched=True)
             decision = await self._run(size, request.decide, route, known)
@@ -235,7 +235,7 @@ class Processor:
         if isinstance(outcome, Unauthorized | SessionLost):
             if isinstance(outcome, Unauthorized):
                 profile.store.drop(caller.key)
-            return Reply(outcome.body, outcome.status, outcome.headers)
+            return rpc.relayed(decision.rpc, outcome.status, outcome.headers, outcome.body)
         entries = [_entry(each.tool, one) for each, one in zip(decision.calls, outcome, strict=True)]
         if any(entry.outdated for entry in entries):
             profile.store.mark_stale(caller.key)

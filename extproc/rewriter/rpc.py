@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 
-from extproc.exchange.messages import Reply
+from extproc.exchange.messages import Headers, Reply
 from extproc.mcp import revisions, slices
 from extproc.mcp.slices import Members
 
@@ -70,6 +70,27 @@ def result_body(id: bytes, result: Members) -> bytes:
 
 def http_error(status: int, id: bytes, code: int, message: str) -> Reply:
     return Reply(error_body(id, code, message), status)
+
+
+_OF_ANOTHER_MESSAGE = frozenset(
+    (
+        *("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
+        *("content-length", "content-encoding", "date", "server", "x-envoy-upstream-service-time"),
+    )
+)
+
+
+def relayed(call: Rpc, status: int, headers: Headers, body: bytes) -> Reply:
+    """The upstream's HTTP answer to a request of our own, as the answer to ``call``.
+
+    Headers that describe that connection and that body go; every other one stays, ``WWW-Authenticate`` above
+    all.  A body that names our id names the client's.
+    """
+    kept = tuple(header for header in headers if header[0] not in _OF_ANOTHER_MESSAGE)
+    envelope = slices.members_or_none(body)
+    if envelope is not None and envelope.get("id", b"null") != b"null":
+        body = slices.join({**envelope, "id": call.id})
+    return Reply(body, status, kept)
 
 
 def error_reply(call: Rpc, code: int, message: str) -> Reply:

@@ -32,13 +32,16 @@ class Circuit:
     def open(self) -> bool:
         return self._failures >= THRESHOLD
 
+    @property
+    def resting(self) -> bool:
+        """Whether :meth:`admits` would say no; once a pause is over it would let one request try."""
+        return self.open and (self._trial or self._clock() < self._until)
+
     def admits(self) -> bool:
         """Whether a request may go out now; an admitted one must be followed by :meth:`report`."""
-        if not self.open:
-            return True
-        if self._trial or self._clock() < self._until:
+        if self.resting:
             return False
-        self._trial = True
+        self._trial = self.open
         return True
 
     def report(self, outcome: object) -> None:

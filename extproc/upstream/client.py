@@ -106,7 +106,7 @@ class UpstreamClient:
 
     @property
     def backing_off(self) -> bool:
-        return self._circuit.open
+        return self._circuit.resting
 
     @property
     def sessions(self) -> int:
@@ -140,14 +140,17 @@ class UpstreamClient:
         if not self._circuit.admits():
             return Failed(Reason.BACKING_OFF)
         outcome: _T | Failed
-        started = False
+        loop = asyncio.get_running_loop()
+        # A request that got its place late and then too little time says nothing about the upstream.
+        late = loop.time() + timeout / 2
+        started = float("inf")
         try:
             async with asyncio.timeout(timeout):
                 async with places:
-                    started = True
+                    started = loop.time()
                     outcome = await work(self._transport, self._sessions)
         except TimeoutError:
-            outcome = Failed(Reason.TIMEOUT if started else Reason.BUSY)
+            outcome = Failed(Reason.TIMEOUT if started <= late else Reason.BUSY)
         except asyncio.CancelledError:
             self._circuit.abandon()
             raise

@@ -69,7 +69,7 @@ class QueryVectors:
 
 
 def embed(embedder: Embedder, texts: Sequence[str]) -> Matrix:
-        raise EmbedderError(f"{embedder.name}: shape {vectors.shape} for {len(texts)} texts")
+    """Vectors of ``texts``, one a row.  Raises ``EmbedderError``, also for an answer that is none."""
     vectors = embedder.embed(texts)
     if vectors.shape != (len(texts), embedder.dimension):
         raise EmbedderError(f"{embedder.name} gave vectors of shape {vectors.shape} for {len(texts)} texts")

@@ -56,6 +56,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--path", default=default.path, help="path of the MCP route")
     add("--catalogue-path", metavar="PATH", help="also an unfiltered route, for catalog.url")
     add("--catalogue-listen", metavar="HOST:PORT", help="the unfiltered route on a listener of its own")
+    add("--direct-listen", metavar="HOST:PORT", help="Envoy: also each server by itself, unfiltered")
     add("--profile", action="append", default=[], metavar="PATH=NAME", help="Envoy: a route with a profile")
     add("--mode", choices=["buffered", "full-duplex"], default=default.mode, help="how bodies travel")
     add("--message-timeout", type=float, default=default.message_timeout, metavar="SECONDS")
@@ -109,6 +110,9 @@ def build_options(args: argparse.Namespace) -> opt.Options:
         router=args.router or ("router" if len(backends) == 1 else "mcp_router"),
         backends=backends,
         catalogue=_catalogue(args),
+        direct=None
+        if args.direct_listen is None
+        else _parse("--direct-listen", opt.host_port, args.direct_listen),
         profiles=tuple(_profile(text) for text in args.profile),
         jwt=_jwt(args),
         tls=_tls(args),
@@ -157,6 +161,7 @@ def _unused(target: str, options: opt.Options) -> list[str]:
     given = {
         "--server": bool(options.backends),
         "--catalogue-path/--catalogue-listen": options.catalogue is not None,
+        "--direct-listen": options.direct is not None,
         "--profile": bool(options.profiles),
         "--tls-*": options.tls is not None,
     }
@@ -165,9 +170,9 @@ def _unused(target: str, options: opt.Options) -> list[str]:
             name for name, set_ in given.items() if set_ and not (target == "istio" and name == "--tls-*")
         ]
     if target == "agentgateway":
-        return [name for name in ("--profile", "--tls-*") if given[name]]
+        return [name for name in ("--direct-listen", "--profile", "--tls-*") if given[name]]
     if not options.backends:
-        return [name for name in ("--catalogue-path/--catalogue-listen", "--profile") if given[name]]
+        return [name for name in given if given[name] and name not in ("--server", "--tls-*")]
     return []
 
 

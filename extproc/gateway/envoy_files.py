@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from extproc.gateway import envoy_auth as auth
@@ -38,8 +39,12 @@ def bootstrap(options: Options) -> Tree:
     if separate and options.catalogue:
         listeners.append(
             note(
-                """The unfiltered tool list, for the processor alone: it listens on the loopback interface, so
-                nobody outside this host can go round the filter.""",
+                "The unfiltered tool list, for the processor alone. "
+                + (
+                    "It listens on the loopback interface: nobody outside this host goes round the filter."
+                    if pieces.loopback(separate)
+                    else "Make sure that only the processor reaches it."
+                ),
                 _listener(
                     options,
                     "catalogue",
@@ -49,6 +54,8 @@ def bootstrap(options: Options) -> Tree:
                 ),
             )
         )
+    if options.direct:
+        listeners.append(_direct(options, options.direct))
     clusters: list[Tree] = [pieces.processor_cluster(options)]
     clusters += [
         pieces.server_cluster(options, backend.name, backend.address) for backend in options.backends
@@ -62,6 +69,22 @@ def bootstrap(options: Options) -> Tree:
         ),
         "static_resources": {"listeners": listeners, "clusters": clusters},
     }
+
+
+def _direct(options: Options, at: HostPort) -> Tree:
+    routes = [
+        _route(
+            replace(options, router="router", backends=(backend,)),
+            backend.name,
+            f"{options.path}/{backend.name}",
+        )
+        for backend in options.backends
+    ]
+    return note(
+        """Each server by itself, its own tools under their own names, without the filter. For clients that
+        should have just these; whoever reaches this listener goes round the six tools.""",
+        _listener(replace(options, router="router"), "direct", at, routes, filtered=False),
+    )
 
 
 def _listener(options: Options, name: str, at: HostPort, routes: Sequence[Tree], *, filtered: bool) -> Tree:

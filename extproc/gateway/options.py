@@ -89,6 +89,8 @@ class Options:
     router: RouterKind = "mcp_router"
     backends: tuple[Backend, ...] = ()
     catalogue: Catalogue | None = None
+    direct: HostPort | None = None
+    """A further listener for each server's own tools, unfiltered."""
     profiles: tuple[tuple[str, str], ...] = ()
     """Route path to the processor's profile."""
     jwt: Jwt | None = None

@@ -138,6 +138,11 @@ FILES: Final[Mapping[str, Callable[[], str]]] = {
         """Two routes, two profiles on one processor: /mcp with its main settings, /mcp/readonly with the
         profile of that name, which has to be among the processor's settings: profiles: {readonly: {…}}""",
     ),
+    "envoy/direct-routes.yaml": lambda: envoy(
+        replace(BASE, catalogue=LOOPBACK, direct=HostPort("127.0.0.1", 10002)),
+        """The filtered route over all servers on port 10000, and beside it on port 10002 each server by
+        itself: /mcp/files, /mcp/git and so on, unfiltered.""",
+    ),
     "envoy/compose.yaml": lambda: envoy(
         COMPOSE, """The gateway of docker-compose.yml, profile envoy. Hosts are the services' names there."""
     ),

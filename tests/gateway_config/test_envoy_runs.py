@@ -232,7 +232,8 @@ def joined(name: str, tmp_path: Path, processor: Processor) -> tuple[servers.Fix
     for listener in config["static_resources"]["listeners"]:
         manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
         router = manager["http_filters"][-1]["typed_config"]
-        router["servers"] = [each for each in router["servers"] if each["name"] == "office"]
+        if "servers" in router:
+            router["servers"] = [each for each in router["servers"] if each["name"] == "office"]
     file.write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
     return servers.fixture(upstream, tmp_path), Envoy(file, {"office": upstream}, processor.port, tmp_path)
 
@@ -261,6 +262,18 @@ def test_profiles_and_long_arguments(tmp_path: Path) -> None:
         answer = ask(envoy.url("/mcp"), "tools/call", session, name="call_read_tool", arguments=arguments)
         assert answer.status_code == 200
         assert len(answer.text) > 200_000
+
+
+def test_each_server_by_itself(tmp_path: Path) -> None:
+    processor = Processor(tmp_path)
+    office, envoy = joined("envoy/direct-routes.yaml", tmp_path, processor)
+    with serving(office, processor, envoy):
+        assert good(live(envoy.url()))
+        direct = f"http://127.0.0.1:{envoy.ports['direct']}/mcp/office"
+        steps = live(direct)
+        assert "and not the six" in next(step.what for step in steps if step.failed)
+        assert {"search_tools (2025-06-18)"}.isdisjoint({step.name for step in steps})
+        assert httpx.post(direct.replace("office", "nobody"), json=INITIALIZE, timeout=30).status_code == 404
 
 
 def test_the_catalogue_listener_serves_the_processor(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ COMMANDS = [
     "envoy",
     "envoy --listen unix:/run/p.sock --mode full-duplex --message-timeout 30",
     "envoy --server a=h:1 --catalogue-listen 127.0.0.1:10001 --gateway-listen 0.0.0.0:80",
+    "envoy --server a=h:1/x --server b=h:2 --direct-listen 127.0.0.1:10002",
     "envoy --server a=h:1/x --server b=h:2 --catalogue-path /raw --profile /mcp/a=a",
     f"envoy --server a=h:1 {JWT} --attribute sub --attribute tenant",
     f"envoy --listen h:1 {TLS}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -11,7 +12,7 @@ from tests.gateway.variants import VARIANTS
 from .test_wire_table import words
 from .tools import TOOLS, raw, tool
 from .upstream import MODERN
-from .world import ALICE, BOB, Setup, legacy_only, modern_only, widely
+from .world import ALICE, BOB, Setup, legacy_only, modern_only, narrowly, widely
 
 
 @widely
@@ -306,3 +307,33 @@ async def test_what_one_revision_shows_is_not_served_to_another() -> None:
     modern = world.client(revision=MODERN)
     found = await modern.search("compute a ratio")
     assert "bad__ratio" not in found.text
+
+
+@narrowly
+async def test_callers_at_the_same_time_stay_apart(setup: Setup) -> None:
+    lists = {
+        name: raw((*TOOLS[:3], tool(f"{name}__secret", f"Open the vault of {name}")))
+        for name in ("alice", "bob", "carol", "dave")
+    }
+    world = setup.world({"catalog": {"refresh_after": 0}}, tokens=lists)
+    clients = {name: await world.opened((("authorization", f"Bearer {name}"),)) for name in lists}
+
+    async def session(name: str, round: int) -> None:
+        client, id = clients[name], b'"%s-%d"' % (name.encode(), round)
+        inner = {"name": f"{name}__secret", "arguments": {"n": round}}
+        replies = [
+            await client.send("tools/list", id=id),
+            await client.call("search_tools", {"queries": ["open the vault"]}, id),
+            await client.call("call_destructive_tool", inner, id),
+        ]
+        assert f"{name}__secret" in replies[1].text
+        assert json.loads(replies[2].text) == [
+            f"{name}__secret",
+            json.dumps({"n": round}, separators=(",", ":")),
+        ]
+        for reply in replies:
+            assert reply.message["id"] == id
+            for other in set(lists) - {name}:
+                assert f"{other}__secret" not in reply.http.body.decode()
+
+    await asyncio.gather(*(session(name, round) for round in range(4) for name in lists))

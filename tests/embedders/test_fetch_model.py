@@ -131,6 +131,7 @@ def test_a_changed_file_installs_nothing_and_keeps_the_old_model(
     assert command("tiny", "--force", "--hub", hub.url, "--to", str(tmp_path)) == 1
     assert "expected" in capsys.readouterr().err
     assert (old / "config.json").read_text() == "old"
+    assert not (tmp_path / "tiny.part" / "model.safetensors").exists()
     hub.files = dict(FILES)
     assert command("tiny", "--force", "--hub", hub.url, "--to", str(tmp_path)) == 0
     assert (old / "config.json").read_bytes() == FILES["config.json"]

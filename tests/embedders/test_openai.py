@@ -140,6 +140,9 @@ def test_a_record_cut_short_and_a_foreign_file_are_survived(service: Service, tm
     file.write_bytes(file.read_bytes()[:-5])
     assert np.array_equal(make(service, cache=tmp_path).embed(["a", "b", "c"]), first)
     assert service.requests[-1][1]["input"] == ["c"]
+    asked = len(service.requests)
+    assert np.array_equal(make(service, cache=tmp_path).embed(["a", "b", "c"]), first)
+    assert len(service.requests) == asked
     file.write_bytes(b"something else entirely")
     assert np.array_equal(make(service, cache=tmp_path).embed(["a", "b", "c"]), first)
 

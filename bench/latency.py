@@ -1,14 +1,14 @@
 """What the filter adds: one Envoy, one run, four routes side by side.
 
-``/raw`` has no processor, ``/noop`` one that does nothing on the same server stack, ``/mcp`` is the product with
-its defaults, ``/fast`` the product with ``calls.watch_results: false``.  Rounds alternate between the routes, so
-that whatever else the machine does falls on all of them alike; every figure is a median over all rounds.
+``/raw`` has no processor, ``/noop`` one that does nothing on the same server stack, ``/mcp`` is the product
+with its defaults, ``/fast`` the product with ``calls.watch_results: false``.  Rounds alternate between the
+routes, so that whatever else the machine does falls on all of them alike; every figure is a median over all
+rounds.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import copy
 import json
 import statistics
@@ -118,7 +118,7 @@ async def measure(port: int, name: str, arguments: argparse.Namespace) -> None:
         ratio = f"{added / floor:13.2f}x" if case != "raw" else ""
         print(f"{case:26}{value:7.3f}ms{added:7.3f}ms{ratio:>14}")
     print(
-        f"warm search above do-nothing: {median['warm search'] - median['noop']:.3f} ms  (target: at most 1.5 ms)"
+        f"warm search above do-nothing: {median['warm search'] - median['noop']:.3f} ms  (at most 1.5 ms)"
     )
     await learning(port, arguments)
     print(
@@ -145,7 +145,8 @@ async def learning(port: int, arguments: argparse.Namespace) -> None:
     first, rest = filtered[0], statistics.median(filtered[1:])
     base = statistics.median(raw)
     print(
-        f"\nLearning {TOOLS} tools never seen before, above the raw list: first {(first - base) * 1000:.0f} ms, "
+        f"\nLearning {TOOLS} tools unseen before, above the raw list: {(first - base) * 1000:.0f} ms first,"
+        " "
         f"median {(rest - base) * 1000:.0f} ms  (raw {base * 1000:.0f} ms; target: at most 150 ms)"
     )
 

@@ -1,9 +1,10 @@
-"""The smallest MCP server that a benchmark can use: answers from memory, so that it is never what is measured.
+"""The smallest MCP server that a benchmark can use: answers from memory, so that it is never what is
+measured.
 
     python -m bench.upstream PORT LIST.json
 
-``LIST.json`` holds the ``tools`` array.  A request with the header ``x-vary: N`` gets a list of the same size
-that nobody has seen before.
+``LIST.json`` holds the ``tools`` array.  A request with the header ``x-vary: N`` gets a list of the same
+size that nobody has seen before.
 """
 
 from __future__ import annotations
@@ -56,11 +57,12 @@ class Server(asyncio.Protocol):
         )
 
 
-async def main(port: int, file: str) -> None:
-    Server.tools = json.dumps(json.loads(Path(file).read_text("utf-8")), separators=(",", ":")).encode()
+async def main(port: int) -> None:
     server = await asyncio.get_running_loop().create_server(Server, "127.0.0.1", port, backlog=512)
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    uvloop.run(main(int(sys.argv[1]), sys.argv[2]))
+    listed = json.loads(Path(sys.argv[2]).read_text("utf-8"))
+    Server.tools = json.dumps(listed, separators=(",", ":")).encode()
+    uvloop.run(main(int(sys.argv[1])))

@@ -138,7 +138,7 @@ class Server(Section):
     drain: Seconds = 10.0
     """After SIGTERM open exchanges may end for this long, in seconds."""
     lame_duck: Seconds = 0.0
-    """After SIGTERM new exchanges are still taken for this long, so that gateways notice first, in seconds."""
+    """After SIGTERM new exchanges are taken for this long, so that gateways notice first, in seconds."""
     socket_mode: Annotated[str, Field(pattern=r"^0?[0-7]{3}$")] = "0660"
     """Octal file mode of a ``unix:/PATH`` socket."""
     early_close: Literal["auto", "always", "never"] = "auto"

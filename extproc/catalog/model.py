@@ -20,7 +20,7 @@ class ToolClass(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """Tool annotations with the specification's defaults filled in (2025-03-26 schema, ``ToolAnnotations``)."""
+    """Tool annotations with the specification's defaults (2025-03-26 schema, ``ToolAnnotations``)."""
 
     read_only: bool = False
     destructive: bool = True

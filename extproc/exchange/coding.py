@@ -26,7 +26,7 @@ def codings(value: str | None) -> tuple[str, ...]:
 
 
 def decoder(names: tuple[str, ...], limit: int) -> Decoder | None:
-    """A decoder for the codings, or None when one of them is unknown.  ``limit`` bounds each step, in bytes."""
+    """A decoder for the codings, None when one is unknown.  ``limit`` bounds each step, in bytes."""
     if not all(name in SUPPORTED for name in names) or len(names) > 2:
         return None
     return _Chain([_Step(name, limit) for name in reversed(names)])

@@ -57,7 +57,7 @@ class Reading:
             if end and (rest := self._splitter.rest):
                 # Some servers leave out the blank line after the last event.
                 self._frames.append(parse_frame(rest))
-            if not end and self._splitter.overflown:
+            if self._splitter.overflown or any(len(frame.raw) > self._limit for frame in self._frames):
                 self.fail("an event is larger than limits.response_body")
         elif self._let_go:
             self._out.append(data)

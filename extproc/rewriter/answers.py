@@ -19,8 +19,8 @@ from extproc.settings import Search
 
 INCOMPLETE = "The tool list is still being read: more tools may show up in a moment."
 NOTHING = (
-    "Nothing matched. Say what the tool should do in other words (a verb and a thing), in English if the query was "
-    "not, or leave out server."
+    "Nothing matched. Say what the tool should do in other words (a verb and a thing), in English if the "
+    "query was not, or leave out server."
 )
 _MAX_SCHEMA = 6_000
 """Bytes of a slimmed schema shown with a hit; larger ones are left to describe_tool."""
@@ -106,7 +106,7 @@ def _rendered(key: _ByDigest, chars: int, with_schema: bool) -> bytes:
 
 
 def flags(tool: Tool) -> list[str]:
-    """The annotations that hold, by name; ``destructive`` and ``idempotent`` mean nothing on a read-only tool."""
+    """The annotations that hold; ``destructive`` and ``idempotent`` mean nothing on a read-only tool."""
     hints = tool.annotations
     held = [
         ("read_only", hints.read_only),

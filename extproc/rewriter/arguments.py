@@ -1,8 +1,8 @@
 """What the arguments of the six tools say, or why they cannot be understood.
 
-Weak models send ``arguments`` as a string, beside ``name``, under another word or wrapped twice.  Where only one
-reading is possible it is taken; forwarded bytes are always a pure function of the received ones, because a
-multi round-trip retry repeats the wrapper and the server compares (MCP 2026-07-28, MRTR).
+Weak models send ``arguments`` as a string, beside ``name``, under another word or wrapped twice.  Where
+only one reading is possible it is taken; forwarded bytes are always a pure function of the received ones,
+because a multi round-trip retry repeats the wrapper and the server compares (MCP 2026-07-28, MRTR).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class DescribeArguments:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """``arguments`` is the raw object to forward; ``note`` says where it was found if not where it belongs."""
+    """``arguments`` is the raw object to forward; ``note`` says where it was if not where it belongs."""
 
     arguments: bytes
     note: str = ""

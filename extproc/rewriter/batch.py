@@ -38,7 +38,7 @@ Entry: TypeAlias = Answered | Broken
 def merge(call: rpc.Rpc, entries: Sequence[Entry], tokens: int) -> bytes:
     """A ``CallToolResult`` with every entry's blocks in order, each under a line that says which call it is.
 
-    Each entry may use an even share of ``tokens``, and what others left; blocks past that are cut with a note.
+    Each entry may use an even share of ``tokens`` and what others left; blocks past that are cut with a note.
     """
     left = tokens * BYTES_PER_TOKEN
     blocks: list[bytes] = []
@@ -97,11 +97,7 @@ def _entry(entry: Entry, share: int) -> tuple[list[bytes], int, bool, bytes | No
 
 
 def _cut(block: bytes, room: int) -> bytes:
-    text = ""
-    try:
-        text = slices.string(slices.members(block).get("text")) or ""
-    except ValueError:
-        pass
+    text = slices.string((slices.members_or_none(block) or {}).get("text")) or ""
     note = "[cut: the result is too large here; call the tool alone with call_read_tool]"
     kept = text.encode("utf-8", "replace")[: max(0, room)].decode("utf-8", "ignore")
     return _text(f"{kept}\n{note}" if kept else note)

@@ -14,7 +14,7 @@ from extproc.rewriter.rpc import Rpc
 
 @dataclass(frozen=True, slots=True)
 class NeedCatalogue:
-    """The caller's catalogue has to be fetched before this request can be decided: fetch, then decide again."""
+    """This request cannot be decided without the caller's catalogue: fetch it, then decide again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from extproc.settings import Instructions
 
 BUILT_IN = (
     "The tools of this server are found by searching. Call search_tools with what you need in plain words "
-    "(several needs: several queries in one call). A hit says which call tool runs it: call_read_tool only reads, "
-    "call_write_tool adds or changes, call_destructive_tool may delete, overwrite or is unclassified. Give its exact "
-    "name and the arguments its inputSchema asks for; describe_tool shows a schema that a hit did not. After an "
-    "error, mend the arguments it names and call again."
+    "(several needs: several queries in one call). A hit says which call tool runs it: call_read_tool only "
+    "reads, call_write_tool adds or changes, call_destructive_tool may delete, overwrite or is unclassified. "
+    "Give its exact name and the arguments its inputSchema asks for; describe_tool shows a schema that a hit "
+    "did not. After an error, mend the arguments it names and call again."
 )
 _CUT = "\n[cut: the server's instructions go on]"
 

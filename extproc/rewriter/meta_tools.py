@@ -1,7 +1,8 @@
 """The definitions a client sees instead of the upstream's tools.
 
-Plain schemas only: no ``$ref``, ``anyOf``, ``const`` or ``outputSchema``, which several model providers refuse,
-and no ``x-mcp-header``.  Every annotation is explicit, because an absent one means destructive and open world.
+Plain schemas only: no ``$ref``, ``anyOf``, ``const`` or ``outputSchema``, which several model providers
+refuse, and no ``x-mcp-header``.  Every annotation is explicit, because an absent one means destructive and
+open world.
 """
 
 from __future__ import annotations
@@ -90,10 +91,10 @@ def _search(covers: str) -> dict[str, object]:
     return _definition(
         Meta.SEARCH,
         "Search tools",
-        "Find tools by what they do. Many tools of many connected services are behind this server and are not "
-        "listed: always search before saying that something cannot be done. Ask in plain words, in any language, "
-        "one query for each thing you need. Each hit names the call tool to run it with; the best hits come with "
-        "their inputSchema." + (covers and f" {covers}"),
+        "Find tools by what they do. Many tools of many connected services are behind this server and are "
+        "not listed: always search before saying that something cannot be done. Ask in plain words, in any "
+        "language, one query for each thing you need. Each hit names the call tool to run it with; the best "
+        "hits come with their inputSchema." + (covers and f" {covers}"),
         {
             "queries": {
                 "type": "array",
@@ -119,8 +120,8 @@ def _describe() -> dict[str, object]:
     return _definition(
         Meta.DESCRIBE,
         "Describe tools",
-        "Full description and inputSchema of tools, by exact name. Use it before a call whose schema you have "
-        "not seen.",
+        "Full description and inputSchema of tools, by exact name. Use it before a call whose schema you "
+        "have not seen.",
         {
             "names": {
                 "type": "array",

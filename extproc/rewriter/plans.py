@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from extproc.catalog.caller import CallerContext
-from extproc.mcp import slices
 from extproc.catalog.model import Tool, ToolClass
+from extproc.mcp import slices
 from extproc.rewriter import rpc
 from extproc.rewriter.answers import no_result
 from extproc.rewriter.arguments import CallArguments, DescribeArguments, SearchArguments

@@ -222,7 +222,7 @@ def _call_known(call: rpc.Rpc, meta: Meta, parsed: CallArguments, tool: Tool, kn
 
 
 def _checked(parsed: CallArguments, tool: Tool, known: Known) -> Reading | Problem | Heavy:
-    """The first reading of the arguments that the tool's schema accepts, or what is wrong with the likeliest."""
+    """The first reading that the tool's schema accepts, or what is wrong with the likeliest."""
     if known.checker is None or not known.settings.calls.validate_arguments:
         return parsed.readings[0]
     refused: Problem | None = None
@@ -275,8 +275,8 @@ def _ask_list(call: rpc.Rpc, plan: plans.Plan) -> Forward:
 def _routing_headers(call: rpc.Rpc, method: str, name: str | None) -> tuple[Headers, tuple[str, ...]]:
     """``Mcp-Method`` and ``Mcp-Name`` for the rewritten body.
 
-    Legacy servers know neither, but agentgateway checks them whenever they are there, so what a client sent is
-    made to agree or taken away.
+    Legacy servers know neither, but agentgateway checks them whenever they are there, so what a client sent
+    is taken away.
     """
     if call.modern:
         set_: Headers = (("mcp-method", method),)

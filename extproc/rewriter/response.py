@@ -162,14 +162,16 @@ def _watch_error(plan: plans.Watch, envelope: Members) -> OnResponse:
 
 
 _UNKNOWN = re.compile(
-    r"\b(?:unknown|no such|unrecognized|invalid) tool\b|\btool\b[^.\n]{0,80}\b(?:not found|does not exist|unknown)\b",
+    r"\b(?:unknown|no such|unrecognized|invalid) tool\b"
+    r"|\btool\b[^.\n]{0,80}\b(?:not found|does not exist|unknown)\b",
     re.I,
 )
 _INVALID = re.compile(
     r"-32602|\b(?:invalid|missing|unexpected|unknown|required|bad|malformed)\b[^.\n]{0,40}"
     r"\b(?:param(?:eter)?s?|arguments?|inputs?|propert(?:y|ies)|fields?|keys?)\b"
     r"|\b(?:validation|schema)\b[^.\n]{0,30}\b(?:errors?|fail(?:ed|ure)?)\b"
-    r"|\b(?:arguments?|param(?:eter)?s?|propert(?:y|ies)|fields?)\b[^.\n]{0,60}\b(?:is|are) (?:required|missing|invalid)\b",
+    r"|\b(?:arguments?|param(?:eter)?s?|propert(?:y|ies)|fields?)\b[^.\n]{0,60}"
+    r"\b(?:is|are) (?:required|missing|invalid)\b",
     re.I,
 )
 _LOOKED_AT = 4_000

@@ -1,7 +1,7 @@
 """Input schemas made safe to run: no network, linear-time patterns, bounded size and steps.
 
-jsonschema's own classes compile patterns with :mod:`re`, which can take exponential time, and pick another class
-wherever a subschema says ``$schema``; both are closed here.
+jsonschema's own classes compile patterns with :mod:`re`, which can take exponential time, and pick another
+class wherever a subschema says ``$schema``; both are closed here.
 """
 
 from __future__ import annotations

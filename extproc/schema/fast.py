@@ -1,7 +1,8 @@
 """A quick yes for the schemas most tools have.
 
-``accepts`` compiles a schema made of the everyday keywords into closures that say whether a value is surely valid.
-It never says no: whatever is not surely valid is left to the full validator, which also words the errors.
+``accepts`` compiles a schema made of the everyday keywords into closures that say whether a value is surely
+valid. It never says no: whatever is not surely valid is left to the full validator, which also words the
+errors.
 """
 
 from __future__ import annotations
@@ -12,11 +13,31 @@ from typing import Any, TypeAlias
 Accepts: TypeAlias = Callable[[Any], bool]
 
 _IGNORED = frozenset(
-    {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "format", "x-mcp-header"}
+    {
+        "title",
+        "description",
+        "default",
+        "examples",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+        "format",
+        "x-mcp-header",
+    }
     | {"$comment", "contentEncoding", "contentMediaType"}
 )
 _HANDLED = frozenset(
-    {"type", "properties", "required", "additionalProperties", "items", "enum", "minimum", "maximum", "minLength"}
+    {
+        "type",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "enum",
+        "minimum",
+        "maximum",
+        "minLength",
+    }
     | {"maxLength", "minItems", "maxItems", "anyOf"}
 )
 _MAX_DEPTH = 12

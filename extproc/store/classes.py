@@ -1,8 +1,9 @@
 """What nameless callers of one route were shown, kept only to tell a tool's class.
 
-A caller that nothing tells from another has no catalogue of its own between two requests, so a call of its could
-never be checked.  What is kept here is never shown to anyone: it answers one question, whether every list of this
-route agreed on the class of a name.  The upstream still decides whether the caller may call it.
+A caller that nothing tells from another has no catalogue of its own between two requests, so a call of its
+could never be checked.  What is kept here is never shown to anyone: it answers one question, whether every
+list of this route agreed on the class of a name.  The upstream still decides whether the caller may call
+it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,10 @@ def call(text: str) -> CallArguments | Problem:
 @pytest.mark.parametrize(
     ("text", "forwarded"),
     [
-        ('{"name":"a__b","arguments":{"n":1.0,"big":123456789012345678901}}', b'{"n":1.0,"big":123456789012345678901}'),
+        (
+            '{"name":"a__b","arguments":{"n":1.0,"big":123456789012345678901}}',
+            b'{"n":1.0,"big":123456789012345678901}',
+        ),
         ('{"name":"a__b"}', b"{}"),
         ('{"name":"a__b","arguments":null}', b"{}"),
         ('{"name":"a__b","arguments":""}', b"{}"),
@@ -120,7 +123,9 @@ def test_limits(limit: object, number: int | None) -> None:
 def test_names_are_taken_once_and_bounded() -> None:
     found = arguments.describe(b'{"names":["a","b","a"]}')
     assert found == arguments.DescribeArguments(("a", "b"))
-    assert isinstance(arguments.describe(json.dumps({"names": [str(n) for n in range(11)]}).encode()), Problem)
+    assert isinstance(
+        arguments.describe(json.dumps({"names": [str(n) for n in range(11)]}).encode()), Problem
+    )
 
 
 def test_entries_of_a_batch() -> None:

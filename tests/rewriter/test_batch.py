@@ -32,7 +32,11 @@ IMAGE = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
 def test_blocks_keep_their_kind_and_order() -> None:
     found = merged(Answered("a", result(TEXT, IMAGE)), Answered("b", result(TEXT)))
     assert [block.get("text", block["type"]) for block in found["content"]] == [
-        "Call 1 of 2, a: ok", "hello", "image", "Call 2 of 2, b: ok", "hello",
+        "Call 1 of 2, a: ok",
+        "hello",
+        "image",
+        "Call 2 of 2, b: ok",
+        "hello",
     ]
     assert "isError" not in found
 
@@ -67,7 +71,9 @@ def test_too_much_is_cut_entry_by_entry_with_a_note() -> None:
 
 
 def test_what_a_short_entry_leaves_a_later_one_may_use() -> None:
-    found = merged(Answered("a", result(TEXT)), Answered("b", result({"type": "text", "text": "x" * 1_500})), tokens=500)
+    found = merged(
+        Answered("a", result(TEXT)), Answered("b", result({"type": "text", "text": "x" * 1_500})), tokens=500
+    )
     assert found["content"][3]["text"] == "x" * 1_500
 
 
@@ -78,6 +84,8 @@ def test_results_that_cannot_be_read(raw: bytes) -> None:
 
 
 def test_a_tool_that_asks_for_input_is_pointed_to_the_single_call() -> None:
-    found = merged(Answered("a", result(resultType="input_required", inputRequests={})), revision="2026-07-28")
+    found = merged(
+        Answered("a", result(resultType="input_required", inputRequests={})), revision="2026-07-28"
+    )
     assert "call it alone" in found["content"][1]["text"]
     assert found["resultType"] == "complete"

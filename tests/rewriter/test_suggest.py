@@ -19,7 +19,9 @@ def catalogue(*names: str) -> Catalogue:
     return Catalogue.of(tool for tool in tools if tool is not None)
 
 
-OFFICE = catalogue("files__read_file", "files__write_file", "mail__send_mail", "mail__list_mails", "crm__create_contact")
+OFFICE = catalogue(
+    "files__read_file", "files__write_file", "mail__send_mail", "mail__list_mails", "crm__create_contact"
+)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
 
 from extproc.schema import check
@@ -15,7 +14,9 @@ from extproc.schema.check import Checker, Heavy, Invalid, Unchecked, Valid
 from tests.schema.test_fast import VALUES, schemas
 
 
-def verdict(schema: object, value: object, *, aside: bool = False, depth: int = 64, nodes: int = 20_000) -> Any:
+def verdict(
+    schema: object, value: object, *, aside: bool = False, depth: int = 64, nodes: int = 20_000
+) -> Any:
     raw = schema if isinstance(schema, bytes) else json.dumps(schema).encode()
     arguments = value if isinstance(value, bytes) else json.dumps(value).encode()
     return Checker(depth, nodes).check(raw, raw, arguments, aside=aside)
@@ -38,7 +39,11 @@ def problems(schema: object, value: object) -> tuple[str, ...]:
             {"b": 1},
             "arguments: unknown member b; allowed: a",
         ),
-        ({"properties": {"s": {"enum": ["x", "y"]}}}, {"s": "z"}, 'arguments.s: "z" given, allowed: "x", "y"'),
+        (
+            {"properties": {"s": {"enum": ["x", "y"]}}},
+            {"s": "z"},
+            'arguments.s: "z" given, allowed: "x", "y"',
+        ),
         ({"properties": {"s": {"const": 3}}}, {"s": 4}, "arguments.s: 4 given, allowed: 3"),
         ({"properties": {"n": {"minimum": 5}}}, {"n": 4}, "arguments.n: 4 given, allowed: minimum 5"),
         ({"properties": {"s": {"maxLength": 2}}}, {"s": "abc"}, "arguments.s: 3 long, allowed: maxLength 2"),
@@ -64,16 +69,27 @@ def test_at_most_five_faults_and_short_lines() -> None:
     assert all(len(line) < 300 for line in found)
 
 
-@pytest.mark.parametrize("dialect", ["http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2019-09/schema"])
+@pytest.mark.parametrize(
+    "dialect", ["http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2019-09/schema"]
+)
 def test_dialects(dialect: str) -> None:
-    schema = {"$schema": dialect, "definitions": {"p": {"type": "string"}}, "properties": {"a": {"$ref": "#/definitions/p"}}}
+    schema = {
+        "$schema": dialect,
+        "definitions": {"p": {"type": "string"}},
+        "properties": {"a": {"$ref": "#/definitions/p"}},
+    }
     assert isinstance(verdict(schema, {"a": 1}), Invalid)
     assert isinstance(verdict(schema, {"a": "x"}), Valid)
 
 
 def test_before_2019_a_reference_hides_its_siblings() -> None:
-    schema = {"definitions": {"any": {}}, "properties": {"a": {"$ref": "#/definitions/any", "type": "string"}}}
-    assert isinstance(verdict({"$schema": "http://json-schema.org/draft-07/schema#", **schema}, {"a": 1}), Valid)
+    schema = {
+        "definitions": {"any": {}},
+        "properties": {"a": {"$ref": "#/definitions/any", "type": "string"}},
+    }
+    assert isinstance(
+        verdict({"$schema": "http://json-schema.org/draft-07/schema#", **schema}, {"a": 1}), Valid
+    )
     assert isinstance(verdict(schema, {"a": 1}), Invalid)
 
 
@@ -157,6 +173,9 @@ def test_the_verdict_is_the_one_of_the_reference(schema: dict[str, Any], value: 
 
 
 def test_the_reference_of_draft_7_agrees_on_a_tuple() -> None:
-    schema = {"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"t": {"items": [{"type": "string"}]}}}
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "properties": {"t": {"items": [{"type": "string"}]}},
+    }
     for value in ({"t": ["a", 1]}, {"t": [1]}):
         assert isinstance(verdict(schema, value), Valid) == Draft7Validator(schema).is_valid(value)

@@ -253,7 +253,8 @@ async def test_a_batch_with_one_that_is_no_read_is_refused_whole(routed: Stack, 
 
 async def test_more_than_ten_or_none_are_refused(routed: Stack) -> None:
     async with Wire(routed.url, MODERN, token()) as wire:
-        for entries in ([], [entry("fixture_echo")] * 11):
+        sizes: list[list[dict[str, Any]]] = [[], [entry("fixture_echo")] * 11]
+        for entries in sizes:
             answer = await batch(wire, *entries)
             assert answer.is_error
             assert f"{len(entries)} calls given, 1 to 10 are allowed" in answer.text
@@ -263,7 +264,7 @@ async def test_more_than_ten_or_none_are_refused(routed: Stack) -> None:
 async def test_it_is_not_offered_without_a_route_or_when_switched_off(
     tmp_path_factory: pytest.TempPathFactory, route: bool
 ) -> None:
-    settings = {"calls": {"max_batch": 0}} if route else {}
+    settings: dict[str, Any] = {"calls": {"max_batch": 0}} if route else {}
     folder = tmp_path_factory.mktemp("absent")
     with stack.single_upstream(folder, catalogue_route=route, **settings, **PLAIN) as running:
         async with Wire(running.url, MODERN, token()) as wire:
@@ -277,7 +278,7 @@ async def test_it_is_not_offered_without_a_route_or_when_switched_off(
 async def test_its_size_follows_the_setting(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Fewer calls than ten, and results cut with a note where they are too large together."""
     folder = tmp_path_factory.mktemp("bounds")
-    settings = {"calls": {"max_batch": 3}, "limits": {"batch_result": 1_000}}
+    settings: dict[str, Any] = {"calls": {"max_batch": 3}, "limits": {"batch_result": 1_000}}
     with stack.single_upstream(folder, catalogue_route=True, **settings, **PLAIN) as running:
         async with Wire(running.url, MODERN, token()) as wire:
             listed = {each["name"]: each for each in (await wire.list_tools()).result["tools"]}
@@ -380,7 +381,7 @@ async def test_a_cold_batch_without_a_list_is_an_answer(routed: Stack) -> None:
 
 async def test_weak_models_shapes_are_understood(routed: Stack) -> None:
     async with Wire(routed.url, MODERN, token()) as wire:
-        given = [
+        given: list[dict[str, Any]] = [
             {"name": "fixture_echo", "arguments": '{"text": "string"}'},
             {"name": "fixture_echo", "text": "beside"},
             {"name": "fixture_echo", "parameters": {"text": "other word"}},

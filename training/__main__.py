@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--dimension", type=int, default=256)
     parser.add_argument("--bits", type=int, choices=(4, 8), default=4)
     parser.add_argument("--sample", type=int, default=1_000_000, help="pairs to draw from")
-    parser.add_argument("--steps", type=int, default=Plan.steps)
+    parser.add_argument("--steps", type=int, default=Plan().steps)
     args = parser.parse_args()
     began = time.monotonic()
 

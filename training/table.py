@@ -128,12 +128,13 @@ def train(table: Matrix, task: Task, taught: Matrix, plan: Plan) -> Matrix:
         (task.other.clean.lengths()[task.pairs[:, 1]] > 0)
         & (task.english.clean.lengths()[task.pairs[:, 0]] > 0)
     )
-    weight = task.weight[usable] / task.weight[usable].sum()
+    chance = np.cumsum(task.weight[usable] / task.weight[usable].sum())
+    chance /= chance[-1]
     lone = np.flatnonzero(task.english.clean.lengths())
     optimiser = _Adam(table)
     began = time.monotonic()
     for step in range(plan.steps):
-        chosen = rng.choice(usable, plan.batch, p=weight)
+        chosen = usable[np.searchsorted(chance, rng.random(plan.batch), side="right")]
         i, j = task.pairs[chosen, 0], task.pairs[chosen, 1]
         target, own = taught[i], task.own[chosen]
         both = own >= 0

@@ -95,12 +95,14 @@ async def test_retry_with_a_request_state_on_a_cold_processor(single: Stack) -> 
     assert [r["status"] for r in single.office.received()][-1] == 200
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-async def test_long_call(single: Stack, version: str) -> None:
-    async with Wire(single.url, version, fresh()) as wire:
-        await wire.list_tools()
-        answer = await wire.read("fixture_slow", {"seconds": LONG_CALL_SECONDS})
-    assert echoed(answer.text)["arguments"] == {"seconds": LONG_CALL_SECONDS}
+async def test_long_calls(single: Stack) -> None:
+    async def one(version: str) -> None:
+        async with Wire(single.url, version, fresh()) as wire:
+            await wire.list_tools()
+            answer = await wire.read("fixture_slow", {"seconds": LONG_CALL_SECONDS})
+        assert echoed(answer.text)["arguments"] == {"seconds": LONG_CALL_SECONDS}
+
+    await asyncio.gather(*(one(version) for version in VERSIONS))
 
 
 async def test_client_that_disconnects_cancels_the_call(single: Stack) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix  # type: ignore[import-untyped,unused-ignore]
 
 from training.vocabulary import SPECIALS, Bags
 
@@ -97,7 +97,7 @@ class _Batch:
 
     def back(self, gradient: Matrix) -> Matrix:
         inner = np.einsum("ij,ij->i", gradient, self.rows)[:, None]
-        return self.mean.T @ ((gradient - self.rows * inner) / self.length)
+        return np.asarray(self.mean.T @ ((gradient - self.rows * inner) / self.length), np.float32)
 
 
 def first_table(vectors: Matrix, score: NDArray[np.float32], english: Bags, target: Matrix) -> Matrix:
@@ -194,7 +194,7 @@ def _contrast(other: Matrix, english: Matrix, target: Matrix, scale: float) -> t
     slope = by_row + by_column
     slope[diagonal, diagonal] -= 2
     slope *= scale / (2 * size)
-    return loss, slope @ english, slope.T @ other
+    return loss, np.asarray(slope @ english, np.float32), np.asarray(slope.T @ other, np.float32)
 
 
 def _softmax(scores: Matrix) -> Matrix:

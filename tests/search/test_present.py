@@ -37,6 +37,10 @@ def test_a_property_called_title_stays() -> None:
     assert slim(schema) == expected
 
 
+def test_a_title_that_is_no_text_is_not_understood_and_stays() -> None:
+    assert slim({"title": {"x": 1}, "type": "object"}) == {"title": {"x": 1}, "type": "object"}
+
+
 def test_values_are_not_schemas() -> None:
     values = {
         "enum": [{"title": "a"}, 1.0],

@@ -160,6 +160,7 @@ def test_a_subset_shares_the_index_and_shows_nothing_else(engine: Engine) -> Non
     for query in ("create issue", "github__create_issue", "list branches of a repository", "send message"):
         assert set(names(index, query, 9)) <= allowed
     assert not any(hit.exact for hit in index.search("github__create_issue", 9))
+    assert names(index, "github__create_issue storm and flood warnings")[0] == "weather__get_alerts"
     with pytest.raises(UnknownServer) as caught:
         index.search("issue", 5, "github")
     assert "github" not in caught.value.servers

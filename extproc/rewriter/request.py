@@ -199,9 +199,11 @@ def _call(call: rpc.Rpc, meta: Meta, parsed: CallArguments | Problem, known: Kno
         case Cold():
             if known.route and not known.fetched:
                 return NeedCatalogue()
-            agreed = known.agreed(parsed.name)
+            agreed = known.agreed(parsed.name) if known.caller.key is None else None
             if agreed is not None and agreed.tool_class is CLASS_OF[meta]:
-                return _call_known(call, meta, parsed, agreed, known)
+                # Others were shown this definition: it routes the call, and not a word of it is answered.
+                raw = parsed.arguments
+                return _rewritten(call, parsed.name, raw, _made_headers(call, agreed, raw), None)
             if _is_retry(call):
                 # The first round was checked; the server holds its state under exactly this name.
                 return _rewritten(call, parsed.name, parsed.arguments, (), None)

@@ -36,6 +36,7 @@ _PROCESS_WIDE_KEYS = (
 )
 # Text that may carry a password: never shown back.
 _PRIVATE_KEYS = ("catalog.url", "catalog.store")
+_URL = re.compile(r"https?://[^/\s]+")
 _SHOWN_CHARS = 40
 
 
@@ -225,8 +226,16 @@ def _inconsistent(settings: Settings) -> Iterator[tuple[tuple[str, str], str]]:
         if file and not Path(file).is_file():
             yield ("server", name), "no such file"
     catalog = settings.catalog
-    if catalog.url and not re.match(r"https?://[^/\s]+", catalog.url):
+    if catalog.url and not _URL.match(catalog.url):
         yield ("catalog", "url"), "has to be an http:// or https:// URL"
+    for name, url in catalog.targets.items():
+        if not _URL.match(url):
+            yield ("catalog", "targets"), f"{name[:_SHOWN_CHARS]}: has to be an http:// or https:// URL"
+    if catalog.token_attribute and "authorization" not in map(str.lower, settings.caller.headers):
+        yield (
+            ("catalog", "token_attribute"),
+            "is sent as authorization, which caller.headers has to name so that it tells callers apart",
+        )
     try:
         check_store(settings)
     except StoreSettingsError as error:

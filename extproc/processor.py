@@ -12,11 +12,13 @@ from typing import TypeVar
 
 from cachetools import TTLCache
 
-from extproc.catalog.caller import CallerContext, CallerKey, caller_key
+from extproc.catalog.caller import CallerContext, CallerKey, caller_key, is_nameless
 from extproc.catalog.model import Catalogue, Tool
 from extproc.exchange.messages import (
     Decision,
+    Dialect,
     Forward,
+    Headers,
     Keep,
     Observe,
     PassThrough,
@@ -34,7 +36,7 @@ from extproc.rewriter.decisions import CallMany, Changed, Heavy, Learned, NeedCa
 from extproc.settings import Settings
 from extproc.store import Cold, View, Warm
 from extproc.store.classes import Classes, Place
-from extproc.telemetry import Metrics, fields, logger, where
+from extproc.telemetry import Metrics, Notices, fields, logger, where
 from extproc.upstream import Call, CallError, CallResult, Failed, Reason, SessionLost, Unauthorized
 
 OFF_LOOP = 64 * 1024
@@ -45,6 +47,16 @@ _WAITING = 0.7
 """Share of ``server.deadline`` that a side fetch may take; the in-band path is still open after it."""
 _CALLING = 0.9
 """Share of ``server.deadline`` after which the calls of one ``call_read_tools`` are given up."""
+_NAMELESS = (
+    "callers arrive with neither a credential nor a verified attribute, so no tool list is kept beyond a "
+    "session. {} Where nobody has a credential, set caller.anonymous: shared"
+)
+_NAMELESS_MENDS = {
+    Dialect.AGENTGATEWAY: "A JWT policy of agentgateway takes Authorization off: set requestAttributes: "
+    "{sub: jwt.sub} in its extProc and caller.attributes: [sub] here.",
+    Dialect.ENVOY: "Name the header that carries the credential in caller.headers, or pass a verified claim: "
+    "request_attributes in Envoy's filter and caller.attributes here.",
+}
 _Pending = tuple[str, bytes]
 _Slot = tuple[bytes, str | None, bytes]
 """Caller, session and request id, under which a client can cancel."""
@@ -65,6 +77,7 @@ class Processor:
     def __init__(self, settings: Settings, profiles: Mapping[str, Settings], metrics: Metrics) -> None:
         self._settings = {"": settings, **profiles}
         self._metrics = metrics
+        self._notices = Notices(metrics)
         self._secret = settings.caller.key.get_secret_value().encode()[:64] or secrets.token_bytes(32)
         self._executor = ThreadPoolExecutor(2, thread_name_prefix="toolsearch")
         self._profiles: dict[str, Profile] = {}
@@ -78,9 +91,11 @@ class Processor:
         """Load the embedder and connect the shared store; serving starts after that."""
         for name, settings in self._settings.items():
             self._profiles[name] = await build_profile(
-                settings, self._executor, self._metrics, time.monotonic
+                settings, self._executor, self._metrics, time.monotonic, self._notices.warn
             )
-        self._metrics.watch(lambda: [profile.store for profile in self._profiles.values()])
+        profiles = self._profiles
+        self._metrics.watch(lambda: [profile.store for profile in profiles.values()])
+        self._metrics.watch_targets(lambda: [profile.targets.counters for profile in profiles.values()])
         self.ready = True
 
     async def close(self) -> None:
@@ -146,6 +161,7 @@ class Processor:
             case routes.Resumes(session, revision):
                 return request.resume(self._caller(profile, message, session, revision))
         caller = self._caller(profile, message, route.rpc.session, route.rpc.revision)
+        self._warn_of_nameless(profile, message)
         known = request.Known(
             caller,
             profile.store.view(caller.key),
@@ -154,6 +170,7 @@ class Processor:
             agreed=lambda name: self._classes.tool(caller.place, name, time.monotonic()),
             checker=profile.checker,
             tally=self._unchecked,
+            note=lambda catalogue: profile.targets.note(caller, catalogue),
         )
         return _Opened(route, known, profile)
 
@@ -255,6 +272,7 @@ class Processor:
             case Learned(page, listing):
                 self._pending.pop((listing.caller.session or "", listing.rpc.upstream_id), None)
                 catalogue = await self._run(len(message.body), page.catalogue)
+                profile.targets.learned(listing.caller, catalogue)
                 if plan.caller.key is None:
                     self._classes.learn(plan.caller.place, catalogue, time.monotonic())
                 if isinstance(listing, plans.List):
@@ -264,7 +282,8 @@ class Processor:
                 warm = await profile.store.learn(listing.caller.key, catalogue, page.ttl, asked=asked)
                 if not catalogue.complete:
                     profile.refresher.complete(listing.caller)
-                return response.finish(decision, warm, profile.settings)
+                note = profile.targets.note(listing.caller, warm.catalogue)
+                return response.finish(decision, warm, profile.settings, note)
             case Changed():
                 self._mark_stale(profile, plan.caller)
                 profile.refresher.used(plan.caller)
@@ -335,20 +354,30 @@ class Processor:
     ) -> CallerContext:
         settings = profile.settings
         opening = message.opening
+        given = _credentials(message, settings.catalog.token_attribute)
         key = caller_key(
             settings.caller,
             self._secret,
             opening.profile,
-            message.headers,
+            given,
             opening.attributes,
             session,
             modern=revisions.is_modern(revision),
         )
         wanted = profile.passed_headers
-        passed = tuple(header for header in message.headers if header[0] in wanted)
-        return CallerContext(
-            key, session, revision, passed, opening.profile, _place(message), time.monotonic()
-        )
+        passed = tuple(header for header in given if header[0] in wanted)
+        place, now = _place(message), time.monotonic()
+        return CallerContext(key, session, revision, passed, opening.profile, place, now, opening.dialect)
+
+    def _warn_of_nameless(self, profile: Profile, message: Request) -> None:
+        """A caller without a name learns its list again in every session: seldom what was meant."""
+        settings, opening = profile.settings, message.opening
+        given = _credentials(message, settings.catalog.token_attribute)
+        if settings.caller.anonymous == "shared" or not is_nameless(
+            settings.caller, given, opening.attributes
+        ):
+            return
+        self._notices.warn("caller.attributes", _NAMELESS.format(_NAMELESS_MENDS[opening.dialect]))
 
     def _unchecked(self, reason: str) -> None:
         self._metrics.warnings.labels(f"calls.validate_arguments:{reason}").inc()
@@ -358,6 +387,14 @@ class Processor:
         if size <= OFF_LOOP:
             return work(*arguments)
         return await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
+
+
+def _credentials(message: Request, token_attribute: str) -> Headers:
+    """The request's headers, with the token that the gateway took off and passed on as an attribute."""
+    token = message.opening.attributes.get(token_attribute) if token_attribute else None
+    if not token or any(name == "authorization" for name, _ in message.headers):
+        return message.headers
+    return (*message.headers, ("authorization", f"Bearer {token}"))
 
 
 def _place(message: Request) -> Place:

@@ -38,6 +38,10 @@ class Catalog(Section):
     """Unfiltered route of the same gateway; empty leaves only the in-band path."""
     headers: tuple[str, ...] = ()
     """Request headers passed to ``url`` besides the caller's credential headers."""
+    token_attribute: str = ""
+    """Request attribute sent to ``url`` as ``Authorization: Bearer`` where a request has no such header."""
+    targets: dict[str, str] = Field(default_factory=dict)
+    """Server name to the URL of its own unfiltered route: its list is compared with the gateway's."""
     refresh_after: Seconds = 5.0
     """A client's own ``tools/list`` is answered from a catalogue younger than this, in seconds."""
     ttl: Seconds = 600.0

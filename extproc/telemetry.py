@@ -80,6 +80,10 @@ class Metrics:
             registry=self.registry,
         )
 
+    def watch_targets(self, counters: Callable[[], Iterable[Any]]) -> None:
+        """Read ``counters``, dataclasses of whole numbers, at every scrape: ``toolsearch_target_lists``."""
+        self.registry.register(_Targets(counters))
+
     def watch(self, stores: Callable[[], Iterable[StoreFacts]]) -> None:
         """Read ``stores`` at every scrape: their sizes, and their counters as ``toolsearch_store_events``."""
         self.registry.register(_Stores(stores))
@@ -121,17 +125,54 @@ class _Stores(Collector):
         events = CounterMetricFamily(
             "toolsearch_store_events", "What happened to catalogues, by event.", labels=["event"]
         )
-        totals: dict[str, int] = {}
-        for store in stores:
-            for field in dataclasses.fields(store.counters):
-                totals[field.name] = totals.get(field.name, 0) + getattr(store.counters, field.name)
-        for name, total in totals.items():
+        for name, total in _totals(store.counters for store in stores).items():
             events.add_metric([name], total)
         yield events
 
     def describe(self) -> list[Metric]:
         # Told at scrapes only: registering asks for nothing before the stores exist.
         return []
+
+
+class _Targets(Collector):
+    def __init__(self, counters: Callable[[], Iterable[Any]]) -> None:
+        self._counters = counters
+
+    def collect(self) -> Iterator[Metric]:
+        family = CounterMetricFamily(
+            "toolsearch_target_lists",
+            "Tool lists that look cut, and lists compared with those of single servers, by what was found.",
+            labels=["found"],
+        )
+        for name, total in _totals(self._counters()).items():
+            family.add_metric([name], total)
+        yield family
+
+    def describe(self) -> list[Metric]:
+        return []
+
+
+def _totals(counters: Iterable[Any]) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for each in counters:
+        for field in dataclasses.fields(each):
+            totals[field.name] = totals.get(field.name, 0) + getattr(each, field.name)
+    return totals
+
+
+class Notices:
+    """What the operator has to mend: counted by setting each time, logged once for each text."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._told: set[str] = set()
+
+    def warn(self, setting: str, text: str) -> None:
+        """``text`` holds nothing that a peer sent, so there are only so many of them."""
+        self._metrics.warnings.labels(setting).inc()
+        if text not in self._told:
+            self._told.add(text)
+            logger.warning(text, extra=fields(setting=setting))
 
 
 def configure_logging(settings: Telemetry) -> None:

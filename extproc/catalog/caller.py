@@ -8,7 +8,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TypeAlias
 
-from extproc.exchange.messages import Headers
+from extproc.exchange.messages import Dialect, Headers
 from extproc.settings import Caller
 
 CallerKey: TypeAlias = bytes
@@ -32,11 +32,20 @@ class CallerContext:
     """Profile, ``:authority`` and ``:path`` of the request."""
     asked: float | None = None
     """When the request came, in seconds of the store's clock."""
+    dialect: Dialect = Dialect.ENVOY
 
 
 @lru_cache(maxsize=64)
 def _lowered(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(name.lower() for name in names)
+
+
+def is_nameless(settings: Caller, headers: Headers, attributes: Mapping[str, str]) -> bool:
+    """Whether a request carries neither a credential nor a verified attribute."""
+    if any(attributes.get(name) for name in settings.attributes):
+        return False
+    wanted = _lowered(settings.headers)
+    return not any(name in wanted and value for name, value in headers)
 
 
 def caller_key(

@@ -45,7 +45,8 @@ class Opening:
     request_mode: BodyMode = BodyMode.BUFFERED
     response_mode: BodyMode = BodyMode.NONE
     dialect: Dialect = Dialect.ENVOY
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """One of them may be a token."""
     profile: str = ""
 
 

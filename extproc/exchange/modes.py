@@ -19,22 +19,21 @@ class RequestRule:
     refusal: str = ""
 
 
-_NAME = "request_body_mode"
+_MEND = (
+    "request_body_mode is {}: {}. In Envoy's processing_mode set request_body_mode: BUFFERED, in "
+    "agentgateway's processingOptions requestBodyMode: buffered (Buffered on Kubernetes)"
+)
 REQUEST_RULES: dict[BodyMode, RequestRule] = {
     # One message after the headers were answered; the only mode in which a body answer may change headers.
     BodyMode.BUFFERED: RequestRule(),
     # The headers answer may wait for the whole body, so names known only from the body still reach headers.
     BodyMode.FULL_DUPLEX: RequestRule(holds_headers=True),
-    BodyMode.NONE: RequestRule(
-        refusal=f"{_NAME} is NONE: set it to BUFFERED, the processor must read requests"
-    ),
+    BodyMode.NONE: RequestRule(refusal=_MEND.format("NONE", "the processor has to read requests")),
     # Header mutations in STREAMED body answers are dropped by the gateway.
-    BodyMode.STREAMED: RequestRule(
-        refusal=f"{_NAME} is STREAMED: set it to BUFFERED, headers change with the body"
-    ),
+    BodyMode.STREAMED: RequestRule(refusal=_MEND.format("STREAMED", "headers have to change with the body")),
     # A body over the limit arrives as its first part only.
     BodyMode.BUFFERED_PARTIAL: RequestRule(
-        refusal=f"{_NAME} is BUFFERED_PARTIAL: set it to BUFFERED, half a message cannot be rewritten"
+        refusal=_MEND.format("BUFFERED_PARTIAL", "half a message cannot be rewritten")
     ),
 }
 

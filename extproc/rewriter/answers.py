@@ -27,8 +27,13 @@ _MAX_SCHEMA = 6_000
 _DESCRIBED = ("title", "description", "inputSchema", "outputSchema", "execution")
 
 
-def search(arguments: SearchArguments, index: ToolIndex, policy: Search, limit_bytes: int) -> bytes:
-    """The ``search_tools`` answer as a JSON object: hits per query, best first, each tool described once."""
+def search(
+    arguments: SearchArguments, index: ToolIndex, policy: Search, limit_bytes: int, note: str = ""
+) -> bytes:
+    """The ``search_tools`` answer as a JSON object: hits per query, best first, each tool described once.
+
+    ``note`` is what else the model should know about the list.
+    """
     k = min(arguments.limit or policy.limit, policy.max_limit)
     if not len(index.catalogue):
         return slices.encode({"results": [], "note": "The server lists no tools for this caller."})
@@ -49,12 +54,12 @@ def search(arguments: SearchArguments, index: ToolIndex, policy: Search, limit_b
             result["note"] = slices.quote(NOTHING)
         results.append(slices.join(result))
     answer: Members = {"results": slices.join_array(results)}
-    if not index.catalogue.complete:
-        answer["note"] = slices.quote(INCOMPLETE)
+    if notes := " ".join(filter(None, ("" if index.catalogue.complete else INCOMPLETE, note))):
+        answer["note"] = slices.quote(notes)
     encoded = slices.join(answer)
     if len(encoded) > limit_bytes and k > 1:
         smaller = SearchArguments(arguments.queries, k // 2, arguments.server)
-        return search(smaller, index, policy, limit_bytes)
+        return search(smaller, index, policy, limit_bytes, note)
     return encoded
 
 

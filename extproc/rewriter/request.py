@@ -43,6 +43,8 @@ class Known:
     """Whether this runs in a thread of its own and may take long."""
     tally: Callable[[str], None] = lambda _: None
     """Told the reason, a short code, whenever arguments could not be checked in full."""
+    note: Callable[[Catalogue], str] = lambda _: ""
+    """What a search answer has to add about a list; empty for most."""
 
 
 def decide(route: Opens | Lists | CallsMeta | CallsDirect, known: Known) -> OnRequest:
@@ -94,8 +96,9 @@ def _search(call: rpc.Rpc, parsed: SearchArguments | Problem, known: Known) -> O
         return Reply(rpc.tool_error(call, parsed.text))
     match known.view:
         case Warm(_, index, _, fresh) if (fresh or known.route) and _may_answer(call):
-            settings = known.settings
-            return Reply(found(call, answers.search(parsed, index, settings.search, settings.limits.answer)))
+            settings, note = known.settings, known.note(index.catalogue)
+            answer = answers.search(parsed, index, settings.search, settings.limits.answer, note)
+            return Reply(found(call, answer))
         case Cold() if _can_fetch(call, known):
             return NeedCatalogue()
     return _ask_list(call, plans.Search(call, known.caller, parsed))

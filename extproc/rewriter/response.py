@@ -41,15 +41,15 @@ def decide(response: Response, plan: plans.Plan, settings: Settings) -> OnRespon
             return _listing(plan, envelope, settings)
 
 
-def finish(learned: Learned, known: Warm, settings: Settings) -> Replace:
-    """The client's answer once a list was committed."""
+def finish(learned: Learned, known: Warm, settings: Settings, note: str = "") -> Replace:
+    """The client's answer once a list was committed; ``note`` is what a search has to add."""
     plan = learned.plan
     call = plan.rpc
     match plan:
         case plans.List():
             return finish_list(plan, learned.result, known.catalogue, settings)
         case plans.Search(arguments=arguments):
-            answer = answers.search(arguments, known.index, settings.search, settings.limits.answer)
+            answer = answers.search(arguments, known.index, settings.search, settings.limits.answer, note)
             return Replace(found(call, answer))
         case plans.Describe(arguments=names):
             answer, any_found = answers.describe(names, known.catalogue, settings.limits.answer)

@@ -12,6 +12,7 @@ from extproc.upstream.outcomes import (
     Unauthorized,
 )
 from extproc.upstream.refresher import Obtained, Refresher
+from extproc.upstream.targets import Targets
 
 __all__ = [
     "Call",
@@ -25,6 +26,7 @@ __all__ = [
     "Reason",
     "Refresher",
     "SessionLost",
+    "Targets",
     "Unauthorized",
     "UpstreamClient",
 ]

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from cachetools import LRUCache
 
 from extproc.catalog.caller import CallerContext, CallerKey
+from extproc.catalog.model import Catalogue
 from extproc.settings import Settings
 from extproc.store import CatalogueStore, Warm
 from extproc.upstream.client import UpstreamClient
@@ -52,16 +53,23 @@ class _Pause:
 class Refresher:
     """Fetches and learns, one fetch for a caller at a time.
 
-    ``clock`` is the store's clock.  One for each route, beside its :class:`UpstreamClient`.
+    ``clock`` is the store's clock, ``learned`` is told of every list.  One for each route, beside its
+    :class:`UpstreamClient`.
     """
 
     def __init__(
-        self, store: CatalogueStore, client: UpstreamClient, settings: Settings, clock: Callable[[], float]
+        self,
+        store: CatalogueStore,
+        client: UpstreamClient,
+        settings: Settings,
+        clock: Callable[[], float],
+        learned: Callable[[CallerContext, Catalogue], None] = lambda *_: None,
     ) -> None:
         self._store = store
         self._client = client
         self._settings = settings
         self._clock = clock
+        self._learned = learned
         self._running: dict[CallerKey, asyncio.Task[Obtained]] = {}
         self._waiting: dict[CallerKey, asyncio.Task[None]] = {}
         self._pauses: LRUCache[CallerKey, _Pause] = LRUCache(10_000)
@@ -147,6 +155,7 @@ class Refresher:
                     warm = await self._store.learn(caller.key, catalogue, ttl, asked=asked)
                 except Exception as error:  # an index that cannot be built is no reason to end the exchange
                     return self._failed(caller, Failed(Reason.INTERNAL, type(error).__name__))
+                self._learned(caller, catalogue)
                 if caller.key is not None:
                     self._pauses.pop(caller.key, None)
                     if cut is not None:

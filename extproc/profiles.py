@@ -16,7 +16,7 @@ from extproc.search.engine import Engine
 from extproc.settings import Settings
 from extproc.store import CatalogueStore, open_store
 from extproc.telemetry import Metrics, fields, logger
-from extproc.upstream import Refresher, UpstreamClient
+from extproc.upstream import Refresher, Targets, UpstreamClient
 
 
 @dataclass(frozen=True)
@@ -25,19 +25,28 @@ class Profile:
     store: CatalogueStore
     client: UpstreamClient
     refresher: Refresher
+    targets: Targets
     checker: Checker
     passed_headers: frozenset[str] = field(repr=False)
 
     async def aclose(self) -> None:
         await self.refresher.aclose()
+        await self.targets.aclose()
         await self.client.aclose()
         await self.store.aclose()
 
 
 async def build_profile(
-    settings: Settings, executor: Executor, metrics: Metrics, clock: Callable[[], float]
+    settings: Settings,
+    executor: Executor,
+    metrics: Metrics,
+    clock: Callable[[], float],
+    warn: Callable[[str, str], None],
 ) -> Profile:
-    """Load the embedder and wire the parts; an embedder that cannot be had leaves search by words alone."""
+    """Load the embedder and wire the parts; an embedder that cannot be had leaves search by words alone.
+
+    ``warn`` is told a setting and what about it the operator should know.
+    """
     loop = asyncio.get_running_loop()
     embedder = await loop.run_in_executor(executor, _embedder, settings, metrics)
     engine = Engine(
@@ -57,10 +66,12 @@ async def build_profile(
         settings, build, clock, executor, remote=open_store(settings), quick_index=build_quickly
     )
     client = UpstreamClient(settings, executor, clock)
-    refresher = Refresher(store, client, settings, clock)
+    targets = Targets(settings, executor, clock, warn)
+    refresher = Refresher(store, client, settings, clock, targets.learned)
     checker = Checker(settings.limits.schema_depth, settings.limits.schema_nodes)
     names = (*settings.caller.headers, *settings.catalog.headers)
-    return Profile(settings, store, client, refresher, checker, frozenset(name.lower() for name in names))
+    passed = frozenset(name.lower() for name in names)
+    return Profile(settings, store, client, refresher, targets, checker, passed)
 
 
 def _embedder(settings: Settings, metrics: Metrics) -> Embedder | None:

@@ -16,10 +16,11 @@ help: ## Show this list
 setup: .cache/python.stamp .cache/servers.stamp .cache/node.stamp ## Install everything into .venv, .cache and node_modules
 
 test: setup lint ## Lint and run every test, real Envoy and real servers included
-	$(PY) -m pytest $(ARGS)
+	$(PY) -m pytest -n 2 --dist loadfile --ignore=tests/e2e $(ARGS)
+	$(PY) -m pytest tests/e2e $(ARGS)
 
-test-fast: .cache/python.stamp ## Run the tests that need no Envoy
-	$(PY) -m pytest --ignore=tests/e2e $(ARGS)
+test-fast: .cache/python.stamp ## Run the tests that start no MCP servers
+	$(PY) -m pytest -n 2 --dist loadfile --ignore=tests/e2e $(ARGS)
 
 lint: .cache/python.stamp ## ruff, mypy --strict, import-linter
 	$(VENV)/bin/ruff check .

@@ -12,6 +12,11 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Protocol, cast
 
+# One query is far too small to be worth a second thread, and idle ones spin for milliseconds on shared cores.
+# The library reads this when numpy is first imported.
+for _threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_threads, "1")
+
 PROGRAM = "mcp-toolsearch-extproc"
 DISTRIBUTION = "mcp-toolsearch-extproc"
 

@@ -29,7 +29,8 @@ from training.vocabulary import Bags, Pieces, build_tokenizer, read_pieces, toke
 
 T = TypeVar("T")
 
-_BOOST = {"lt": 2.5, "en": 1.0} | dict.fromkeys(("de", "es", "fr", "ja", "pl", "ru", "zh"), 1.3)
+_BALANCE = 0.65
+_BOOST = {"lt": 1.6} | dict.fromkeys(("de", "es", "fr", "ja", "pl", "ru", "zh"), 1.7)
 _LITHUANIAN_COPIES = 3
 _COUNTED = 200_000
 _NOISY = 1 / 3
@@ -44,7 +45,7 @@ def main() -> None:
     parser.add_argument("--pieces", type=int, default=110_000)
     parser.add_argument("--dimension", type=int, default=256)
     parser.add_argument("--bits", type=int, choices=(4, 8), default=4)
-    parser.add_argument("--sample", type=int, default=1_000_000, help="pairs to draw from")
+    parser.add_argument("--sample", type=int, default=2_000_000, help="pairs to draw from")
     parser.add_argument("--steps", type=int, default=Plan().steps)
     args = parser.parse_args()
     began = time.monotonic()
@@ -128,11 +129,11 @@ def kept(path: Path, key: object, make: Callable[[], T]) -> T:
 def sample(pairs: Sequence[Pair], count: int) -> tuple[list[Pair], NDArray[np.float64]]:
     """At most ``count`` pairs and their draw weights.
 
-    A language with n pairs is drawn in proportion to the square root of n, then boosted; the pairs that would
-    hardly be drawn are left out before they cost anything.
+    A language with n pairs is drawn in proportion to n**0.65, then boosted; the pairs that would hardly be drawn
+    are left out before they cost anything.
     """
     languages = collections.Counter(pair.lang for pair in pairs)
-    share = {lang: np.sqrt(n) * _BOOST.get(lang, 1.0) for lang, n in languages.items()}
+    share = {lang: n**_BALANCE * _BOOST.get(lang, 1.0) for lang, n in languages.items()}
     chance = np.array([share[pair.lang] / languages[pair.lang] for pair in pairs])
     # The smallest exponential arrival times are a weighted sample without replacement.
     arrival = np.random.default_rng(2).exponential(size=len(pairs)) / chance

@@ -44,7 +44,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    steps: int = 1800
+    steps: int = 2200
     batch: int = 1024
     solo: int = 1024
     """Lone English texts in a step."""

@@ -129,8 +129,8 @@ def kept(path: Path, key: object, make: Callable[[], T]) -> T:
 def sample(pairs: Sequence[Pair], count: int) -> tuple[list[Pair], NDArray[np.float64]]:
     """At most ``count`` pairs and their draw weights.
 
-    A language with n pairs is drawn in proportion to n**0.65, then boosted; the pairs that would hardly be drawn
-    are left out before they cost anything.
+    A language with n pairs is drawn in proportion to n**0.65, then boosted; the pairs that would
+    hardly be drawn are left out before they cost anything.
     """
     languages = collections.Counter(pair.lang for pair in pairs)
     share = {lang: n**_BALANCE * _BOOST.get(lang, 1.0) for lang, n in languages.items()}

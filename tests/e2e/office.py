@@ -42,7 +42,10 @@ def requests(office: Fixture, method: str) -> list[tuple[dict[str, str], dict[st
     for entry in office.received():
         if entry["method"] != "POST":
             continue
-        message = json.loads(base64.b64decode(entry["body"]))
+        try:
+            message = json.loads(base64.b64decode(entry["body"]))
+        except ValueError:
+            continue
         if isinstance(message, dict) and message.get("method") == method:
             made.append(({name.lower(): value for name, value in entry["headers"]}, message))
     return made

@@ -125,6 +125,7 @@ class Processor:
             decision = request.decide(opened.route, opened.known)
             if isinstance(decision, CallMany | NeedCatalogue | Heavy):
                 return None
+            self._warn_of_nameless(opened.profile, message)
             return self._note(decision, opened.profile, opened.known.caller)
         except Exception as error:
             logger.error("internal error", extra=fields(error=where(error)))
@@ -161,7 +162,6 @@ class Processor:
             case routes.Resumes(session, revision):
                 return request.resume(self._caller(profile, message, session, revision))
         caller = self._caller(profile, message, route.rpc.session, route.rpc.revision)
-        self._warn_of_nameless(profile, message)
         known = request.Known(
             caller,
             profile.store.view(caller.key),
@@ -181,6 +181,7 @@ class Processor:
         if not isinstance(opened, _Opened):
             return opened
         route, known, profile = opened.route, opened.known, opened.profile
+        self._warn_of_nameless(profile, message)
         if isinstance(known.view, Cold) and known.caller.key is not None:
             if (learning := self._learning.get(known.caller.key)) is not None:
                 await asyncio.wait((learning,))

@@ -279,7 +279,7 @@ class Replayed:
 
 def offline(settings: Settings) -> Settings:
     """The settings with everything switched off that would leave this process."""
-    catalog = settings.catalog.model_copy(update={"url": "", "store": ""})
+    catalog = settings.catalog.model_copy(update={"url": "", "store": "", "targets": {}})
     return settings.model_copy(update={"catalog": catalog})
 
 

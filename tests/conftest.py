@@ -11,9 +11,10 @@ from tests.harness import stack
 from tests.harness.stack import Stack
 
 
-@pytest.fixture(scope="session")
-def _single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with stack.single_upstream(_folder(tmp_path_factory, "single")) as running:
+@pytest.fixture(scope="session", params=stack.gateways())
+def _single(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    folder = _folder(tmp_path_factory, f"single-{request.param}")
+    with stack.single_upstream(folder, gateway=request.param) as running:
         yield running
 
 
@@ -25,7 +26,7 @@ def _joined(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def single(_single: Stack) -> Stack:
-    """The fixture server behind the plain router; its options and records are fresh."""
+    """The fixture server alone behind a gateway; its options and records are fresh."""
     _single.office.reset()
     return _single
 

@@ -124,7 +124,8 @@ async def test_the_token_of_a_request_of_its_own_wins() -> None:
         world = setup(revision=MODERN).world(with_route(served.url))
         client = behind(world, ALICE, strip=False, sub="alice", token="another")
         assert "mail__find" in (await client.search("find mail")).text
-        assert {request.header("authorization") for request in served.requests} == {"Bearer alice"}
+        sent = [value for each in served.requests for name, value in each.headers if name == "authorization"]
+        assert sent == ["Bearer alice"] * len(served.requests)
 
 
 @pytest.mark.parametrize("token", ["", "t\r\nx-evil: 1", "t\x00"])

@@ -130,7 +130,7 @@ async def test_a_target_that_lists_more_is_told(revision: str, caplog: pytest.Lo
         assert "the gateway cut the list of server 'files'" in note
         assert "9" not in note
         assert "5" not in note
-        assert target.sessions == {}
+        await until(lambda: not target.sessions)
         assert {request.header("authorization") for request in served.requests} == {"Bearer alice"}
         sessions = {request.header("mcp-session-id") for request in served.requests} - {None}
         assert client.session not in sessions

@@ -17,6 +17,7 @@ from tests.e2e.test_python_client import SINGLE, whole_conversation
 from tests.harness import stack
 from tests.harness.client import LEGACY, MODERN, Wire, official, text_of
 from tests.harness.gateway import SINGLE_UPSTREAM
+from tests.harness.processes import ROOT
 from tests.harness.stack import Stack
 
 MODES = {
@@ -28,15 +29,19 @@ MODES = {
     "response_trailer_mode": "SEND",
 }
 VERSIONS = [LEGACY[-1], MODERN]
+FULL_DUPLEX = ROOT / "envoy" / "full-duplex.yaml"
 
 
-@pytest.fixture(scope="module")
-def _duplex(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+@pytest.fixture(scope="module", params=["every method", "as shipped"])
+def _duplex(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Everything streamed, as agentgateway does unless told otherwise, and the file that is shipped."""
     folder = tmp_path_factory.mktemp("duplex")
-    config = yaml.safe_load(SINGLE_UPSTREAM.read_text("utf-8"))
-    _set_modes(config)
-    file = folder / "full-duplex-only.yaml"
-    file.write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
+    file = FULL_DUPLEX
+    if request.param == "every method":
+        config = yaml.safe_load(SINGLE_UPSTREAM.read_text("utf-8"))
+        _set_modes(config)
+        file = folder / "full-duplex-only.yaml"
+        file.write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
     with stack.single_upstream(folder, file) as running:
         yield running
 
@@ -94,8 +99,21 @@ async def test_elicitation_and_progress(duplex: Stack, mode: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+async def test_searches_before_and_after_the_list_is_known(duplex: Stack, version: str) -> None:
+    duplex.office.forget()
+    async with Wire(duplex.url, version, fresh()) as wire:
+        cold = await wire.search("fixture_echo")
+        asked = [call for call in duplex.office.received() if call["method"] == "POST"]
+        warm = await wire.search("fixture_echo")
+        assert found(cold.text)[0] == found(warm.text)[0] == "fixture_echo"
+        again = [call for call in duplex.office.received() if call["method"] == "POST"]
+    assert len(asked) >= 1
+    assert len(again) == len(asked)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 async def test_large_bodies(duplex: Stack, version: str) -> None:
-    text = "Žąsys plaukia. " * 180_000
+    text = "Žąsys plaukia. " * 200_000
     duplex.office.set(extra_bytes=6_000_000)
     async with Wire(duplex.url, version, fresh()) as wire:
         listed = await wire.list_tools()

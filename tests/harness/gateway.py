@@ -32,6 +32,11 @@ class Gateway(ABC):
     def url(self, path: str = "/mcp") -> str:
         return f"http://127.0.0.1:{self.port}{path}"
 
+    @property
+    def raw_url(self) -> str:
+        """The same servers without the processor."""
+        return self.url("/mcp/all")
+
     def stop(self) -> None:
         self.process.stop()
 
@@ -105,27 +110,36 @@ class Envoy(Gateway):
 
 
 class Agentgateway(Gateway):
-    """agentgateway, where ``AGENTGATEWAY_BIN`` names its binary.
+    """agentgateway, where ``AGENTGATEWAY_BIN`` names its binary, with one of the files in ``agentgateway/``.
 
-    Targets take the names of the clusters in the Envoy files, so tool names differ only in the separator.
+    Only targets, addresses and ports are replaced.  ``upstreams`` maps target names to MCP URLs; they take
+    the names of the clusters in the Envoy files, so tool names differ only in the separator.
     """
 
-    def __init__(
-        self, upstreams: Mapping[str, str], processor_port: int, log_dir: Path, *, mode: str = "buffered"
-    ) -> None:
-        """``upstreams`` maps target names to MCP URLs; ``mode`` is a request body mode of the gateway."""
-        (self.port,) = free_ports(1)
+    def __init__(self, file: Path, upstreams: Mapping[str, str], processor_port: int, log_dir: Path) -> None:
+        config = yaml.safe_load(file.read_text("utf-8"))
         targets = [{"name": name, "mcp": {"host": url}} for name, url in upstreams.items()]
-        filtered = {"policies": {"extProc": _agentgateway_policy(processor_port, mode)}}
-        route = {"backends": [{"mcp": {"targets": targets}}]}
-        routes = [
-            {"name": "all", "matches": [{"path": {"exact": "/mcp/all"}}], **route},
-            {"name": "filtered", "matches": [{"path": {"pathPrefix": "/mcp"}}], **filtered, **route},
-        ]
-        self.config = {"binds": [{"port": self.port, "listeners": [{"routes": routes}]}]}
-        self.file = log_dir / "agentgateway.yaml"
+        binds = config["binds"]
+        ports = free_ports(len(binds) + 3)
+        for bind, port in zip(binds, ports[3:], strict=True):
+            bind["port"] = port
+            for route in bind["listeners"][0]["routes"]:
+                route["backends"] = [{"mcp": {"targets": copy.deepcopy(targets)}}]
+                for policy in _ext_procs(route["policies"]):
+                    policy["host"] = f"127.0.0.1:{processor_port}"
+        # Its own three ports are fixed unless told otherwise, and several gateways run at once here.
+        names = ("adminAddr", "statsAddr", "readinessAddr")
+        config["config"] = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=False)}
+        self.port, self.catalogue_port = ports[3], ports[-1]
+        self.config = config
+        self.file = log_dir / f"agentgateway-{file.stem}.yaml"
         binary = os.environ["AGENTGATEWAY_BIN"]
-        self.process = Process("agentgateway", [binary, "-f", str(self.file)], log_dir=log_dir)
+        command = [binary, "-f", str(self.file)]
+        self.process = Process(f"agentgateway-{file.stem}", command, log_dir=log_dir)
+
+    @property
+    def raw_url(self) -> str:
+        return f"http://127.0.0.1:{self.catalogue_port}/mcp/all"
 
     def start(self) -> None:
         self.file.write_text(yaml.safe_dump(self.config, sort_keys=False), "utf-8")
@@ -133,19 +147,11 @@ class Agentgateway(Gateway):
         self.process.wait_ready(lambda: listening(self.port))
 
 
-def _agentgateway_policy(processor_port: int, mode: str) -> dict[str, Any]:
-    policy: dict[str, Any] = {"host": f"127.0.0.1:{processor_port}", "failureMode": "failClosed"}
-    if mode == "buffered":
-        policy["processingOptions"] = {
-            "requestHeaderMode": "send",
-            "requestBodyMode": "buffered",
-            "responseHeaderMode": "send",
-            "responseBodyMode": "none",
-            "requestTrailerMode": "skip",
-            "responseTrailerMode": "skip",
-            "allowModeOverride": True,
-        }
-    return policy
+def _ext_procs(policies: dict[str, Any]) -> list[dict[str, Any]]:
+    if "extProc" not in policies:
+        return []
+    policy = policies["extProc"]
+    return policy.get("conditional", [policy])  # type: ignore[no-any-return]
 
 
 def _endpoints(cluster: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -164,3 +170,7 @@ def _envoy_binary() -> str:
 
 MCP_ROUTER = ROOT / "envoy" / "mcp-router.yaml"
 SINGLE_UPSTREAM = ROOT / "envoy" / "single-upstream.yaml"
+AGENTGATEWAY = {
+    "agentgateway": ROOT / "agentgateway" / "buffered.yaml",
+    "agentgateway-full-duplex": ROOT / "agentgateway" / "full-duplex.yaml",
+}

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.harness import servers
-from tests.harness.gateway import MCP_ROUTER, SINGLE_UPSTREAM, Agentgateway, Envoy, Gateway
+from tests.harness.gateway import (
+    AGENTGATEWAY,
+    MCP_ROUTER,
+    SINGLE_UPSTREAM,
+    Agentgateway,
+    Envoy,
+    Gateway,
+)
 from tests.harness.processes import free_ports
 from tests.harness.processor import Processor
 
@@ -32,7 +39,7 @@ class Stack:
 
     @property
     def raw_url(self) -> str:
-        return self.gateway.url("/mcp/all")
+        return self.gateway.raw_url
 
     def name(self, tool: str, server: str = "office") -> str:
         """The name that clients see for ``tool`` of ``server``."""
@@ -41,17 +48,26 @@ class Stack:
 
 @contextlib.contextmanager
 def single_upstream(
-    log_dir: Path, file: Path = SINGLE_UPSTREAM, *, catalogue_route: bool = False, **settings: Any
+    log_dir: Path,
+    file: Path = SINGLE_UPSTREAM,
+    *,
+    gateway: str = "envoy",
+    catalogue_route: bool = False,
+    **settings: Any,
 ) -> Iterator[Stack]:
-    """The fixture server alone behind the plain router: both eras.
+    """The fixture server alone: both eras.  ``file`` is Envoy's, ``gateway`` one of :func:`gateways`.
 
     ``catalogue_route`` gives the processor the raw route to fetch catalogues from.
     """
     (port,) = free_ports(1)
     office = servers.fixture(port, log_dir)
     processor = Processor(log_dir, **settings)
-    gateway = Envoy(file, {"office": port}, processor.port, log_dir)
-    stack = Stack(gateway, processor, office, [office])
+    attached: Gateway
+    if gateway in AGENTGATEWAY:
+        attached = Agentgateway(AGENTGATEWAY[gateway], {"office": office.url}, processor.port, log_dir)
+    else:
+        attached = Envoy(file, {"office": port}, processor.port, log_dir)
+    stack = Stack(attached, processor, office, [office])
     with _running(stack, catalogue_route=catalogue_route):
         yield stack
 
@@ -65,7 +81,7 @@ def mcp_router(
     own_port: bool = False,
     **settings: Any,
 ) -> Iterator[Stack]:
-    """Six servers behind a gateway that joins them.  ``gateway``: ``envoy`` or ``agentgateway``.
+    """Six servers behind a gateway that joins them, one of :func:`gateways`.
 
     ``own_port`` lets Envoy listen where its file says, if that port is free.
     """
@@ -77,7 +93,7 @@ def mcp_router(
     processor = Processor(log_dir, **settings)
     named = {**{each.name: each for each in upstreams}, "office": office}
     attached = attach(gateway, named, processor, log_dir, own_port=own_port)
-    separator = "_" if gateway == "agentgateway" else "__"
+    separator = "_" if gateway in AGENTGATEWAY else "__"
     stack = Stack(attached, processor, office, [*upstreams, office], separator)
     with _running(stack, catalogue_route=catalogue_route):
         yield stack
@@ -110,13 +126,13 @@ def attach(
     *,
     own_port: bool = False,
 ) -> Gateway:
-    if gateway == "agentgateway":
+    if gateway in AGENTGATEWAY:
         urls = {name: server.url for name, server in named.items()}
-        return Agentgateway(urls, processor.port, log_dir)
+        return Agentgateway(AGENTGATEWAY[gateway], urls, processor.port, log_dir)
     ports = {name: server.port for name, server in named.items()}
     return Envoy(MCP_ROUTER, ports, processor.port, log_dir, own_port=own_port)
 
 
 def gateways() -> list[str]:
-    """The gateways that joined set-ups are to be tested on."""
-    return ["envoy", *(["agentgateway"] if os.environ.get("AGENTGATEWAY_BIN") else [])]
+    """The gateways to test on: Envoy always, agentgateway in both its modes where its binary is at hand."""
+    return ["envoy", *(AGENTGATEWAY if os.environ.get("AGENTGATEWAY_BIN") else ())]

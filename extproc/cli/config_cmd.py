@@ -72,6 +72,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="CLAIM",
         help="claim that tells callers apart (sub)",
     )
+    add(
+        "--token-attribute",
+        default="",
+        metavar="NAME",
+        help="agentgateway: pass the token itself on, for the processor's catalog.token_attribute",
+    )
     add = parser.add_argument_group("Kubernetes").add_argument
     add("--namespace", default=default.namespace)
     add("--service", default=default.service, help="the processor's Service")
@@ -131,7 +137,7 @@ def render(target: str, options: opt.Options) -> str:
     head = f"Printed by `{PROGRAM} config {target}`; check what you make of it with `{PROGRAM} doctor FILE`."
     unused = _unused(target, options)
     if unused:
-        raise opt.OptionError(f"{', '.join(unused)}: not used by {target}{_instead(target)}")
+        raise opt.OptionError(f"{', '.join(unused)}: not used by {target}{_instead(target, options)}")
     if target in ("envoy", "istio") and find_spec("envoy_data_plane") is None:
         raise opt.OptionError(
             "Envoy's message types are missing, and nothing is printed unchecked: "
@@ -164,19 +170,21 @@ def _unused(target: str, options: opt.Options) -> list[str]:
         "--direct-listen": options.direct is not None,
         "--profile": bool(options.profiles),
         "--tls-*": options.tls is not None,
+        "--token-attribute": options.jwt is not None and bool(options.jwt.token),
     }
     if target in KUBERNETES:
-        return [
-            name for name, set_ in given.items() if set_ and not (target == "istio" and name == "--tls-*")
-        ]
+        taken = {"istio": "--tls-*", "agentgateway-kubernetes": "--token-attribute"}.get(target)
+        return [name for name, set_ in given.items() if set_ and name != taken]
     if target == "agentgateway":
         return [name for name in ("--direct-listen", "--profile", "--tls-*") if given[name]]
     if not options.backends:
         return [name for name in given if given[name] and name not in ("--server", "--tls-*")]
-    return []
+    return ["--token-attribute"] if given["--token-attribute"] else []
 
 
-def _instead(target: str) -> str:
+def _instead(target: str, options: opt.Options) -> str:
+    if target == "envoy" and options.backends:
+        return ": Envoy leaves Authorization where it is"
     if target == "envoy":
         return " without --server, which is what a whole bootstrap needs"
     return "; see docs/kubernetes.md" if target in KUBERNETES else "; see docs/agentgateway.md"
@@ -206,10 +214,16 @@ def _jwt(args: argparse.Namespace) -> opt.Jwt | None:
         "--jwt-jwks": args.jwt_jwks,
     }
     if not _all_or_none(given):
-        if args.attribute:
-            raise opt.OptionError("--attribute needs --jwt-issuer, --jwt-audience and --jwt-jwks")
+        if args.attribute or args.token_attribute:
+            flag = "--attribute" if args.attribute else "--token-attribute"
+            raise opt.OptionError(f"{flag} needs --jwt-issuer, --jwt-audience and --jwt-jwks")
         return None
-    return opt.Jwt(args.jwt_issuer, args.jwt_audience, args.jwt_jwks, tuple(args.attribute or ["sub"]))
+    claims = tuple(args.attribute or ["sub"])
+    if args.token_attribute in claims:
+        raise opt.OptionError(
+            f"--token-attribute: {args.token_attribute} is a claim already, take another name"
+        )
+    return opt.Jwt(args.jwt_issuer, args.jwt_audience, args.jwt_jwks, claims, args.token_attribute)
 
 
 def _tls(args: argparse.Namespace) -> opt.Tls | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from extproc.gateway.options import HostPort, Jwt, OptionError, Options, UnixSocket
 from extproc.gateway.yamltext import Noted, Tree, note
 
+TOKEN = "token"
 GUARD = 'source.address in ["127.0.0.1", "::1", "::ffff:127.0.0.1"]'
 
 
@@ -12,12 +15,9 @@ def standalone(options: Options) -> Tree:
     """A whole configuration over ``options.backends``.  Raises OptionError."""
     if not options.backends:
         raise OptionError("a whole gateway needs at least one --server NAME=HOST:PORT")
+    if options.catalogue and options.jwt and not options.jwt.token:
+        options = replace(options, jwt=replace(options.jwt, token=TOKEN))
     binds: list[Tree] = [_bind(options, options.gateway.port, _policies(options))]
-    if options.catalogue and options.jwt:
-        raise OptionError(
-            "agentgateway takes the token off before the processor sees it, so it could not authenticate to "
-            "an unfiltered route: leave --catalogue-path and --catalogue-listen out"
-        )
     if options.catalogue:
         port = options.catalogue.listener.port if options.catalogue.listener else options.gateway.port + 1
         if port == options.gateway.port:
@@ -26,7 +26,11 @@ def standalone(options: Options) -> Tree:
             note(
                 """The unfiltered tool list for the processor's catalog.url. agentgateway listens on every
                 interface, so the rule below turns away whoever does not come from this host.""",
-                _bind(options, port, {"authorization": {"rules": [GUARD]}}),
+                _bind(
+                    options,
+                    port,
+                    {**_authentication(options.jwt, raw=True), "authorization": {"rules": [GUARD]}},
+                ),
             )
         )
     return {"frontendPolicies": _buffer(options), "binds": binds}
@@ -72,14 +76,18 @@ def _policies(options: Options) -> dict[str, Tree]:
     return {**_authentication(options.jwt), "extProc": _ext_proc(options)}
 
 
-def _authentication(jwt: Jwt | None) -> dict[str, Tree]:
+def _authentication(jwt: Jwt | None, *, raw: bool = False) -> dict[str, Tree]:
     if jwt is None:
         return {}
+    text = """Runs before extProc whatever the order in this file. It takes the Authorization header off the
+            request."""
+    if raw:
+        text = """Here too, so that every caller is shown its own tools only. The processor sends the token
+            that it was given as an attribute."""
     keys: Tree = {"url": jwt.jwks} if "://" in jwt.jwks else {"file": jwt.jwks}
     return {
         "mcpAuthentication": note(
-            """Runs before extProc whatever the order in this file. It takes the Authorization header off the
-            request.""",
+            text,
             {
                 "mode": "strict",
                 "issuer": jwt.issuer,
@@ -123,11 +131,13 @@ def _host(options: Options) -> str:
 
 def _attributes(jwt: Jwt) -> Noted:
     names: dict[str, Tree] = {name: f"jwt.{name}" for name in jwt.attributes}
-    return note(
-        f"""The token is gone by now, so identity travels as attributes; without them every caller looks the
-        same to the processor. Its caller.attributes: [{", ".join(jwt.attributes)}].""",
-        names,
-    )
+    text = f"""The token is gone by now, so identity travels as attributes; without them every caller looks
+        the same to the processor. Its caller.attributes: [{", ".join(jwt.attributes)}]."""
+    if jwt.token:
+        names[jwt.token] = "jwt.rawToken.unredacted()"
+        text += f""" The token itself is for the catalogue route: the processor's catalog.token_attribute:
+        {jwt.token}."""
+    return note(text, names)
 
 
 def _modes(options: Options, *, pascal: bool) -> Tree:

@@ -61,6 +61,8 @@ class Jwt:
     """An ``https://`` URL or a file path, as the gateway sees it."""
     attributes: tuple[str, ...] = ("sub",)
     """Claims that tell callers apart; the processor's ``caller.attributes``."""
+    token: str = ""
+    """Attribute that carries the token itself; the processor's ``catalog.token_attribute``.  Empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

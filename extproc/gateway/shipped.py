@@ -169,6 +169,12 @@ FILES: Final[Mapping[str, Callable[[], str]]] = {
         replace(AGENTGATEWAY, jwt=JWT, catalogue=None),
         """agentgateway, standalone, buffered, with mcpAuthentication in front.""",
     ),
+    "agentgateway/buffered-auth-catalogue.yaml": lambda: _agentgateway(
+        replace(AGENTGATEWAY, jwt=JWT),
+        """agentgateway, standalone, buffered, with mcpAuthentication in front of both routes: the processor
+        authenticates to the catalogue route with the caller's token. Its settings: caller.attributes: [sub],
+        catalog.url: http://127.0.0.1:3001/mcp/all, catalog.token_attribute: token""",
+    ),
     "agentgateway/full-duplex.yaml": lambda: _agentgateway(
         replace(AGENTGATEWAY, mode="full-duplex"),
         """agentgateway, standalone, bodies streamed both ways.""",

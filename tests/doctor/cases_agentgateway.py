@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from extproc.gateway.doctor.context import Context
-from tests.doctor.cases import Case, edit
+from extproc.settings import Catalog
+from tests.doctor.cases import Case, edit, settings
 
 AGW = "agentgateway/buffered.yaml"
 AGW_JWT = "agentgateway/buffered-auth.yaml"
+AGW_RAW = "agentgateway/buffered-auth-catalogue.yaml"
+RAW_URL = "http://127.0.0.1:3001/mcp/all"
 AGW_DUPLEX = "agentgateway/full-duplex.yaml"
 
 CASES: list[Case] = [
@@ -51,6 +54,28 @@ CASES: list[Case] = [
     edit("wrong-spelling", AGW, "failureMode: failClosed", "failureMode: closed", "failureMode"),
     edit("identity-lost", AGW_JWT, "requestAttributes:", "responseAttributes:"),
     edit("redacted-attribute", AGW_JWT, "sub: jwt.sub", "token: jwt.rawToken", "jwt.rawToken"),
+    edit(
+        "catalogue-token-lost",
+        AGW_RAW,
+        "            token: jwt.rawToken.unredacted()\n",
+        "",
+        "requestAttributes",
+        context=Context(catalogue_url=RAW_URL),
+    ),
+    Case(
+        "catalogue-token-lost",
+        AGW_RAW,
+        mark="rawToken",
+        context=Context(settings(catalog=Catalog(url=RAW_URL)).settings, RAW_URL),
+    ),
+    edit("catalogue-token-lost", AGW_JWT, "sub: jwt.sub", "sub: jwt.sub", context=Context(None, RAW_URL)),
+    edit(
+        "raw-route-anonymous",
+        AGW_RAW,
+        "given as an attribute.\n        mcpAuthentication:",
+        "given as an attribute.\n        localRateLimit:",
+        "matches",
+    ),
     edit("bad-address", AGW, "host: 127.0.0.1:50051", "host: http://127.0.0.1:50051", "http://"),
     edit("bad-address", AGW, "host: 127.0.0.1:50051", "host: unix:/run/p.sock", "unix:"),
     edit("buffer-limit", AGW, "maxBufferSize: 33554432", "maxBufferSize: 2097152", "maxBufferSize"),

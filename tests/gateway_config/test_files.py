@@ -107,6 +107,9 @@ COMMANDS = [
     "agentgateway --server a=127.0.0.1:9101 --catalogue-path /all",
     "agentgateway --server a=h:1 --mode full-duplex --path /x",
     f"agentgateway --server a=h:1 {JWT}",
+    f"agentgateway --server a=h:1 {JWT} --catalogue-path /all",
+    f"agentgateway --server a=h:1 {JWT} --catalogue-path /all --token-attribute bearer --mode full-duplex",
+    f"agentgateway-kubernetes {JWT} --token-attribute bearer",
     "agentgateway-kubernetes --mode full-duplex",
     f"agentgateway-kubernetes {JWT}",
 ]
@@ -173,10 +176,16 @@ def test_options_show_in_the_output(capsys: pytest.CaptureFixture[str]) -> None:
         (["agentgateway", "--server", "a=h:1", "--listen", "unix:/x"], "not a unix socket"),
         (["agentgateway", "--server", "a=h:1", "--catalogue-listen", "127.0.0.1:3000"], "own port"),
         (["agentgateway", "--server", "a=h:1", "--profile", "/x=y"], "not used by agentgateway"),
+        (["agentgateway", "--server", "a=h:1", "--token-attribute", "t"], "--token-attribute needs"),
         (
-            ["agentgateway", "--server", "a=h:1", "--catalogue-path", "/x", *JWT.split()],
-            "takes the token off",
+            ["agentgateway", "--server", "a=h:1", *JWT.split(), "--token-attribute", "sub"],
+            "is a claim already",
         ),
+        (
+            ["envoy", "--server", "a=h:1", *JWT.split(), "--token-attribute", "t"],
+            "Envoy leaves Authorization",
+        ),
+        (["envoy-gateway", *JWT.split(), "--token-attribute", "t"], "not used by envoy-gateway"),
         (["envoy-gateway", "--server", "a=h:1"], "not used by envoy-gateway"),
         (["istio", "--catalogue-path", "/x"], "not used by istio"),
     ],

@@ -94,13 +94,14 @@ def check(document: At, context: Context) -> Iterator[Finding]:
         if copies:
             read.add(copies[0].path)
             yield from check_policy(copies[0], STANDALONE)
-            yield from _identity(copies[0], place)
+            yield from _identity(copies[0], place, context)
             yield from get_streams(copies[0], STANDALONE, place.at)
     for at in every:
         if at.path not in read:
             yield from check_policy(at, STANDALONE)
     yield from _buffer(document.at("frontendPolicies", "http", "maxBufferSize"), every)
     yield from _raw(places)
+    yield from _raw_anonymous(places)
     yield from _catalogue(places, context)
 
 
@@ -168,7 +169,7 @@ def _attributes(attributes: At) -> Iterator[Finding]:
             )
 
 
-def _identity(policy: At, place: Place) -> Iterator[Finding]:
+def _identity(policy: At, place: Place, context: Context) -> Iterator[Finding]:
     authentication = next((at for name in AUTHENTICATION if (at := place.find(name))), None)
     if authentication is None:
         return
@@ -180,6 +181,30 @@ def _identity(policy: At, place: Place) -> Iterator[Finding]:
                 f"{authentication.path[-1]} (line {authentication.line}) takes the Authorization header off",
                 "requestAttributes: {sub: jwt.sub}",
             )
+        elif context.catalogue_url:
+            yield from _token(entry, context)
+
+
+def _token(entry: At, context: Context) -> Iterator[Finding]:
+    attributes = entry["requestAttributes"]
+    carriers = [name for name, at in attributes.members() if "rawToken.unredacted()" in at.text]
+    named = context.settings.catalog.token_attribute if context.settings else None
+    if not carriers:
+        name = named or "token"
+        yield Finding(
+            "catalogue-token-lost",
+            attributes,
+            "catalog.url is set and no attribute carries the token",
+            f"{name}: jwt.rawToken.unredacted() here, catalog.token_attribute: {name} in the processor's "
+            "settings",
+        )
+    elif named is not None and named not in carriers:
+        yield Finding(
+            "catalogue-token-lost",
+            attributes[carriers[0]],
+            f"the token travels as {carriers[0]}, catalog.token_attribute is {named or 'not set'}",
+            f"catalog.token_attribute: {carriers[0]} in the processor's settings",
+        )
 
 
 def get_streams(policy: At, spelling: Spelling, route: At) -> Iterator[Finding]:
@@ -236,6 +261,26 @@ def _raw(places: list[Place]) -> Iterator[Finding]:
                 "this route leads to MCP servers without extProc and without a rule about who may use it",
                 "authorization: {rules: ['source.address == \"127.0.0.1\"']} in its policies",
             )
+
+
+def _raw_anonymous(places: list[Place]) -> Iterator[Finding]:
+    """A rule about who may connect is no answer to who is asking."""
+    authenticated = [place for place in places if place.find("extProc") and _authenticates(place)]
+    served = set().union(*(place.targets for place in authenticated)) if authenticated else set()
+    for place in places:
+        if place.find("extProc") or not place.find("authorization") or _authenticates(place):
+            continue
+        if place.serves_mcp and place.targets & served:
+            yield Finding(
+                "raw-route-anonymous",
+                place.at,
+                "this route leads to the same MCP servers as an authenticated one, for whoever may connect",
+                "the same mcpAuthentication in its policies",
+            )
+
+
+def _authenticates(place: Place) -> bool:
+    return any(place.find(name) for name in AUTHENTICATION)
 
 
 def _catalogue(places: list[Place], context: Context) -> Iterator[Finding]:

@@ -71,6 +71,11 @@ RULES: Final[Mapping[str, Rule]] = {
         "the unfiltered route is reachable from outside",
         "whoever reaches the gateway can go round the six tools and the rules for calling",
     ),
+    "raw-route-anonymous": Rule(
+        _L,
+        "the unfiltered route authenticates nobody, the filtered one does",
+        "lists and call_read_tools run there for nobody in particular: each caller reads what any may read",
+    ),
     "processor-before-auth": Rule(
         _L,
         "the processor runs before authentication or authorization",
@@ -177,6 +182,11 @@ RULES: Final[Mapping[str, Rule]] = {
         _B,
         "authentication removes the token and passes no identity on",
         "every caller looks anonymous: nothing is cached, and every search fetches the whole list again",
+    ),
+    "catalogue-token-lost": Rule(
+        _B,
+        "the processor has no token for the catalogue route",
+        "authentication takes it off before the processor sees it: each side fetch is answered with 401",
     ),
     "mutation-rules": Rule(
         _B,

@@ -158,8 +158,9 @@ class Exchange:
             return [
                 Warn(
                     "allow_mode_override",
-                    "the gateway did not send a response body that was asked for: set allow_mode_override: "
-                    "true (and list the combination in allowed_override_modes if that is set)",
+                    "the gateway did not send a response body that was asked for. In Envoy's filter set "
+                    "allow_mode_override: true (and list the combination in allowed_override_modes if "
+                    "there is one), in agentgateway's processingOptions allowModeOverride: true",
                 )
             ]
         return []
@@ -327,7 +328,8 @@ class Exchange:
         return self._pump()
 
     def _body_without_headers(self, event: BodyArrived) -> list[Command]:
-        text = "response_header_mode is SKIP: set it to SEND, answers cannot be told apart without headers"
+        why = "response_header_mode is SKIP: answers cannot be told apart without headers"
+        text = f"{why}. {modes.mend('response_header_mode', 'SEND')}"
         body = self._plan.failure() if self._plan is not None and event.end_of_stream else b""
         return [Warn("response_header_mode", text), AnswerBody(Side.RESPONSE, body, (), ("content-length",))]
 
@@ -379,10 +381,8 @@ class Exchange:
                 return [AnswerTrailers(side)]
 
     def _headers_skipped(self, event: Event) -> list[Command]:
-        return self._refuse(
-            "request_header_mode",
-            "request_header_mode is SKIP: set it to SEND, headers change with the body",
-        )
+        why = "request_header_mode is SKIP: headers have to change with the body"
+        return self._refuse("request_header_mode", f"{why}. {modes.mend('request_header_mode', 'SEND')}")
 
     def _local_reply(self, event: Event) -> list[Command]:
         """The gateway answered by itself (413, 503): not ours to change."""

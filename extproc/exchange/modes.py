@@ -19,22 +19,30 @@ class RequestRule:
     refusal: str = ""
 
 
-_MEND = (
-    "request_body_mode is {}: {}. In Envoy's processing_mode set request_body_mode: BUFFERED, in "
-    "agentgateway's processingOptions requestBodyMode: buffered (Buffered on Kubernetes)"
-)
+def mend(name: str, value: str) -> str:
+    """The line to write, in either gateway's words; ``name`` and ``value`` are Envoy's."""
+    head, *rest = name.split("_")
+    camel = head + "".join(part.capitalize() for part in rest)
+    return (
+        f"In Envoy's processing_mode set {name}: {value}, in agentgateway's processingOptions "
+        f"{camel}: {value.lower()} ({value.capitalize()} on Kubernetes)"
+    )
+
+
+def _refused(mode: str, why: str) -> RequestRule:
+    return RequestRule(refusal=f"request_body_mode is {mode}: {why}. {mend('request_body_mode', 'BUFFERED')}")
+
+
 REQUEST_RULES: dict[BodyMode, RequestRule] = {
     # One message after the headers were answered; the only mode in which a body answer may change headers.
     BodyMode.BUFFERED: RequestRule(),
     # The headers answer may wait for the whole body, so names known only from the body still reach headers.
     BodyMode.FULL_DUPLEX: RequestRule(holds_headers=True),
-    BodyMode.NONE: RequestRule(refusal=_MEND.format("NONE", "the processor has to read requests")),
+    BodyMode.NONE: _refused("NONE", "the processor has to read requests"),
     # Header mutations in STREAMED body answers are dropped by the gateway.
-    BodyMode.STREAMED: RequestRule(refusal=_MEND.format("STREAMED", "headers have to change with the body")),
+    BodyMode.STREAMED: _refused("STREAMED", "headers have to change with the body"),
     # A body over the limit arrives as its first part only.
-    BodyMode.BUFFERED_PARTIAL: RequestRule(
-        refusal=_MEND.format("BUFFERED_PARTIAL", "half a message cannot be rewritten")
-    ),
+    BodyMode.BUFFERED_PARTIAL: _refused("BUFFERED_PARTIAL", "half a message cannot be rewritten"),
 }
 
 

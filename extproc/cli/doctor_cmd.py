@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -110,17 +111,22 @@ def _fetch(url: str) -> Source:
     return parse(bytes(data), address)
 
 
+def _header(text: str) -> tuple[str, str]:
+    """Never shown back: it may be a credential."""
+    name, colon, value = (part.strip() for part in text.partition(":"))
+    if not colon or not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+        raise UsageError("--header takes 'NAME: VALUE'")
+    if not re.fullmatch(r"[\t -~]*", value):
+        raise UsageError(f"--header {name}: the value holds characters that no header may carry")
+    return name, value
+
+
 def _live(args: argparse.Namespace) -> int:
     from extproc.gateway.doctor.live import Target, run_live
 
     if split_url(args.live) is None:
         raise UsageError(f"--live: {args.live!r} is not an http:// or https:// URL")
-    headers: list[tuple[str, str]] = []
-    for text in args.header:
-        name, colon, value = text.partition(":")
-        if not colon or not name.strip() or not name.isascii():
-            raise UsageError("--header takes 'NAME: VALUE'")
-        headers.append((name.strip(), value.strip()))
+    headers = [_header(text) for text in args.header]
     try:
         steps = run_live(Target(args.live, tuple(headers), args.timeout))
     except httpx.InvalidURL as error:

@@ -56,6 +56,12 @@ def calls(office: Fixture, name: str) -> list[dict[str, Any]]:
     return [message for message in bodies(office, "tools/call") if message["params"]["name"] == name]
 
 
+def under_way(office: Fixture, name: str) -> int:
+    """How many calls of this tool have arrived and are not answered yet."""
+    entries = (entry for entry in office.received() if entry["method"] == "POST" and not entry["status"])
+    return sum(f'"name":"{name}"'.encode() in base64.b64decode(entry["body"]) for entry in entries)
+
+
 async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
     """Poll; fails with ``what`` when it never comes."""
     try:

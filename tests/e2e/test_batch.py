@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.e2e.expect import echoed, names
-from tests.e2e.office import bodies, calls, finds, hits, requests, token, until
+from tests.e2e.office import bodies, calls, finds, hits, requests, token, under_way, until
 from tests.fixture_server.calls import PIXEL
 from tests.harness import stack
 from tests.harness.client import LEGACY, META, MODERN, Answer, Wire
@@ -70,7 +70,6 @@ def failed(answer: Answer) -> list[bool]:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("answers", ["json", "sse"])
 async def test_results_come_in_the_order_of_the_calls(routed: Stack, version: str, answers: str) -> None:
-    """All run at once: one after the other they would take twice the time that one call has."""
     routed.office.set(answers=answers)
     async with Wire(routed.url, version, token()) as wire:
         delays = [0.9, 0.1, 0.8, 0.2, 0.7, 0.3, 0.6, 0.4, 0.5, 0.05]
@@ -79,6 +78,19 @@ async def test_results_come_in_the_order_of_the_calls(routed: Stack, version: st
     assert [echoed(text(part))["arguments"]["seconds"] for part in parts(answer)] == delays
     assert not answer.is_error
     assert failed(answer) == [False] * 10
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_all_calls_are_under_way_at_once(routed: Stack, version: str) -> None:
+    async with Wire(routed.url, version, token()) as wire:
+        await hits(wire, "fixture_slow")
+        work = asyncio.create_task(batch(wire, *[entry("fixture_slow", seconds=1.5)] * 10))
+
+        async def together() -> bool:
+            return under_way(routed.office, "fixture_slow") == 10
+
+        await until(together, "ten calls at the same time")
+        assert failed(await work) == [False] * 10
 
 
 @pytest.mark.parametrize("version", VERSIONS)

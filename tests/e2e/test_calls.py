@@ -433,20 +433,20 @@ async def test_a_result_that_breaks_off_is_not_asked_for_again(routed: Stack) ->
 # The operator's corrections --------------------------------------------------------------------------------
 
 
+CORRECTED: dict[str, Any] = {
+    "overrides": {"fixture_wri*": "read", "fixture_unannotated": "write", "fixture_echo": "destructive"},
+    "hide": ["paywell__*"],
+    "pin": ["fixture_region"],
+    "pin_apps": True,
+}
 BOARD = tool("ui__board", "Show a board", _meta={"ui": {"resourceUri": "ui://b"}})
 
 
 @pytest.fixture(scope="module")
 def _corrected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    tools = {
-        "overrides": {"fixture_wri*": "read", "fixture_unannotated": "write", "fixture_echo": "destructive"},
-        "hide": ["fixture_delete", "paywell__*"],
-        "pin": ["fixture_region"],
-        "pin_apps": True,
-    }
     folder = tmp_path_factory.mktemp("corrected")
     deny: dict[str, Any] = {"direct": "deny"}
-    with stack.single_upstream(folder, catalogue_route=True, tools=tools, calls=deny, **PLAIN) as running:
+    with stack.single_upstream(folder, catalogue_route=True, tools=CORRECTED, calls=deny, **PLAIN) as running:
         running.office.replace_catalogue([*catalogue(), BOARD])
         yield running
 
@@ -467,16 +467,29 @@ async def test_the_operator_overrides_what_servers_say(corrected: Stack, version
         assert "use call_destructive_tool" in (await wire.read("fixture_echo", {})).text
 
 
+@pytest.fixture(scope="module")
+def lacking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A server that does not have what ``corrected`` hides; nothing is hidden."""
+    folder = tmp_path_factory.mktemp("lacking")
+    tools = {**CORRECTED, "hide": []}
+    deny: dict[str, Any] = {"direct": "deny"}
+    with stack.single_upstream(folder, catalogue_route=True, tools=tools, calls=deny, **PLAIN) as running:
+        running.office.replace_catalogue(
+            [*(each for each in catalogue() if not each["name"].startswith("paywell__")), BOARD]
+        )
+        yield running
+
+
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_hidden_and_absent_cannot_be_told_apart(corrected: Stack, version: str) -> None:
+async def test_hidden_and_absent_cannot_be_told_apart(corrected: Stack, lacking: Stack, version: str) -> None:
     """The same bytes for a tool that is hidden and for one that is not there, however it is asked for."""
 
-    async def ask() -> list[bytes]:
+    async def ask(running: Stack) -> list[bytes]:
         name = "paywell__create_charge"
-        async with Wire(corrected.url, version, token()) as wire:
+        async with Wire(running.url, version, token()) as wire:
             pair = {"calls": [{"name": name}, {"name": name}]}
-            cold = await wire.call(name, {"amount": 5})
             answers = [
+                await wire.call(name, {"amount": 5}),
                 await wire.search("create a charge with paywell", limit=25),
                 await wire.search("create", server="paywell"),
                 await wire.describe(name, "paywell_create_charge", "create_charge"),
@@ -486,16 +499,9 @@ async def test_hidden_and_absent_cannot_be_told_apart(corrected: Stack, version:
                 await wire.call("call_read_tools", pair),
                 await wire.call(name, {"amount": 5}),
             ]
-        return [answer.body for answer in (cold, *answers)]
+        return [answer.body for answer in answers]
 
-    hidden = await ask()
-    shown = [each for each in catalogue() if not each["name"].startswith("paywell__")]
-    corrected.office.replace_catalogue([*shown, BOARD])
-    try:
-        absent = await ask()
-    finally:
-        corrected.office.replace_catalogue([*catalogue(), BOARD])
-    assert hidden == absent
+    assert await ask(corrected) == await ask(lacking)
     assert bodies(corrected.office, "tools/call") == []
 
 

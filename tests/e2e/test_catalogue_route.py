@@ -385,6 +385,7 @@ async def test_a_change_that_a_stream_tells_is_taken_in_when_watched(
     watched: Stack, lasting: Stack, version: str, watch: bool
 ) -> None:
     running = fresh(watched) if watch else lasting
+    running.office.set(ttl_ms=600_000)
     try:
         async with Wire(running.url, version, token()) as wire:
             assert LAST[0] in await hits(wire, LAST[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from tests.e2e.test_ids import IDS, check
 from tests.e2e.test_python_client import SINGLE, whole_conversation
 from tests.harness import stack
 from tests.harness.client import LEGACY, MODERN, Wire, official, text_of
-from tests.harness.gateway import SINGLE_UPSTREAM
+from tests.harness.gateway import MCP_ROUTER, SINGLE_UPSTREAM
 from tests.harness.processes import ROOT
 from tests.harness.stack import Stack
 
@@ -38,10 +39,7 @@ def _duplex(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("duplex")
     file = FULL_DUPLEX
     if request.param == "every method":
-        config = yaml.safe_load(SINGLE_UPSTREAM.read_text("utf-8"))
-        _set_modes(config)
-        file = folder / "full-duplex-only.yaml"
-        file.write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
+        file = _streamed(SINGLE_UPSTREAM, folder)
     with stack.single_upstream(folder, file) as running:
         yield running
 
@@ -50,6 +48,15 @@ def _duplex(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def duplex(_duplex: Stack) -> Stack:
     _duplex.office.reset()
     return _duplex
+
+
+def _streamed(file: Path, folder: Path) -> Path:
+    """The file with every body streamed both ways."""
+    config = yaml.safe_load(file.read_text("utf-8"))
+    _set_modes(config)
+    changed = folder / f"streamed-{file.name}"
+    changed.write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
+    return changed
 
 
 def _set_modes(part: Any) -> None:
@@ -171,3 +178,17 @@ async def test_many_at_once(duplex: Stack) -> None:
                 assert echoed(said.text)["arguments"] == {"text": text}
 
     await asyncio.gather(*(one(number) for number in range(20)))
+
+
+async def test_joined_servers(tmp_path: Path) -> None:
+    """In front of Envoy's own MCP router, which routes by what the processor made of the body."""
+    text = "Žąsys plaukia. " * 200_000
+    with stack.mcp_router(tmp_path, file=_streamed(MCP_ROUTER, tmp_path)) as joined:
+        for mode in ("legacy", "auto"):
+            async with official(joined.url, mode) as client:
+                await whole_conversation(client, joined)
+        joined.office.set(extra_bytes=6_000_000)
+        async with Wire(joined.url, "2025-06-18", fresh()) as wire:
+            assert joined.name("fixture_echo") in found((await wire.search("fixture_echo")).text)
+            written = await wire.write(joined.name("fixture_write"), {"text": text})
+            assert echoed(written.text)["arguments"] == {"text": text}

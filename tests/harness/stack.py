@@ -77,6 +77,7 @@ def mcp_router(
     log_dir: Path,
     gateway: str = "envoy",
     *,
+    file: Path = MCP_ROUTER,
     catalogue_route: bool = False,
     own_port: bool = False,
     **settings: Any,
@@ -92,7 +93,7 @@ def mcp_router(
     upstreams = [servers.everything(ports[1], log_dir), *proxied]
     processor = Processor(log_dir, **settings)
     named = {**{each.name: each for each in upstreams}, "office": office}
-    attached = attach(gateway, named, processor, log_dir, own_port=own_port)
+    attached = attach(gateway, named, processor, log_dir, file=file, own_port=own_port)
     separator = "_" if gateway in AGENTGATEWAY else "__"
     stack = Stack(attached, processor, office, [*upstreams, office], separator)
     with _running(stack, catalogue_route=catalogue_route):
@@ -124,13 +125,14 @@ def attach(
     processor: Processor,
     log_dir: Path,
     *,
+    file: Path = MCP_ROUTER,
     own_port: bool = False,
 ) -> Gateway:
     if gateway in AGENTGATEWAY:
         urls = {name: server.url for name, server in named.items()}
         return Agentgateway(AGENTGATEWAY[gateway], urls, processor.port, log_dir)
     ports = {name: server.port for name, server in named.items()}
-    return Envoy(MCP_ROUTER, ports, processor.port, log_dir, own_port=own_port)
+    return Envoy(file, ports, processor.port, log_dir, own_port=own_port)
 
 
 def gateways() -> list[str]:

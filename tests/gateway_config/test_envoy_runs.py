@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -274,6 +275,28 @@ def test_each_server_by_itself(tmp_path: Path) -> None:
         assert "and not the six" in next(step.what for step in steps if step.failed)
         assert {"search_tools (2025-06-18)"}.isdisjoint({step.name for step in steps})
         assert httpx.post(direct.replace("office", "nobody"), json=INITIALIZE, timeout=30).status_code == 404
+
+
+@pytest.mark.parametrize(("page_size", "kind"), [(40, "more"), (0, "same")])
+def test_lists_are_compared_with_those_of_single_servers(page_size: int, kind: str, tmp_path: Path) -> None:
+    """Envoy's MCP router too passes on the first page only."""
+    processor = Processor(tmp_path)
+    office, envoy = joined("envoy/direct-routes.yaml", tmp_path, processor)
+    url = f"http://127.0.0.1:{envoy.ports['direct']}/mcp/office"
+    processor.configure("catalog", targets={"office": url})
+    with serving(office, processor, envoy):
+        office.set(page_size=page_size)
+        assert good(live(envoy.url()))
+        deadline = time.monotonic() + 60
+        while f'found="{kind}"}} 1.0' not in processor.metrics():
+            assert time.monotonic() < deadline, processor.metrics()
+            time.sleep(0.1)
+        metrics = processor.metrics()
+        assert (
+            f'toolsearch_target_lists_total{{found="{"same" if kind == "more" else "more"}"}} 0.0' in metrics
+        )
+        cut = "the gateway passes on only a part of the tools of office"
+        assert (cut in processor.process.log.read_text("utf-8")) is (kind == "more")
 
 
 def test_the_catalogue_listener_serves_the_processor(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ mean of its pieces' rows; no network, no model server, no GPU. The package loads
 dependencies; `model2vec.StaticModel.from_pretrained` loads the same folder.
 
 Made by `python -m training` (extra `training`) from the packages below and nothing else: no
-tool-search query, no relevance label and no text of a search benchmark is among them. The table is
+search benchmark and no relevance label is among them. The table is
 released under the package's own licence; the licences of its sources are named here as their notices.
 
 ## Training
@@ -79,7 +79,7 @@ vectors of the others are predicted linearly from the first.
 
 ## Texts
 
-New pairs each package adds to those above it:
+New pairs each package adds to those above it; languages with fewer than 3,000 in all are then left out:
 
 | package | version | licence | pairs | languages | {" | ".join(_SHOWN)} |
 | --- | --- | --- | --- | --- | {" | ".join("---" for _ in _SHOWN)} |

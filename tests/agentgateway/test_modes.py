@@ -44,6 +44,7 @@ async def test_the_log_has_the_line_for_either_gateway(case: str, dialect: Diale
     assert b"mail__send" not in reply
     (warning,) = {each.setting: each for each in world.core.warnings}.values()
     assert warning.setting == setting
+    assert "agentgateway's processingOptions" in warning.text
     for line in LINES[setting]:
         assert line in warning.text
 

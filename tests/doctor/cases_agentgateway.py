@@ -103,6 +103,13 @@ CASES: list[Case] = [
         context=Context(catalogue_url="http://127.0.0.1:3000/mcp"),
     ),
     edit(
+        "catalogue-loop",
+        AGW,
+        "port: 3000",
+        "port: 3000",
+        context=settings(catalog=Catalog(targets={"files": "http://127.0.0.1:3000/mcp"})),
+    ),
+    edit(
         "catalogue-nowhere",
         AGW,
         "port: 3001",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extproc.gateway.doctor.context import Context
-from extproc.settings import Caller, Server
+from extproc.settings import Caller, Catalog, Server
 from tests.doctor.cases import Case, edit, settings
 
 MCP = "envoy/mcp-router.yaml"
@@ -215,6 +215,13 @@ CASES: list[Case] = [
         '                  - name: ":method"\n                    string_match:\n'
         "                      exact: POST\n",
         "",
+    ),
+    edit(
+        "catalogue-loop",
+        MCP,
+        ALLOW,
+        ALLOW,
+        context=settings(catalog=Catalog(targets={"files": "http://127.0.0.1:10000/mcp"})),
     ),
     edit(
         "catalogue-loop",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from extproc.gateway.doctor.context import Context
 from tests.doctor.cases import Case, edit
 
 EG = "envoy/kubernetes/envoy-gateway.yaml"
@@ -53,6 +54,15 @@ CASES: list[Case] = [
     Case(
         "identity-lost",
         POLICY,
+        append=document(
+            "agentgateway.dev/v1alpha1", "AgentgatewayPolicy", "traffic: {jwtAuthentication: {mode: Strict}}"
+        ),
+    ),
+    Case(
+        "catalogue-token-lost",
+        POLICY_JWT,
+        mark="requestAttributes",
+        context=Context(catalogue_url="http://mcp-gateway.mcp/mcp/all"),
         append=document(
             "agentgateway.dev/v1alpha1", "AgentgatewayPolicy", "traffic: {jwtAuthentication: {mode: Strict}}"
         ),

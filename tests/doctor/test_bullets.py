@@ -40,7 +40,11 @@ PROMISED: dict[str, dict[str, tuple[str, ...]]] = {
     "compression in front": {"compressed-responses": (E,)},
     "raw route reachable from outside": {"raw-route-open": (E, A)},
     "catalogue URL loops": {"catalogue-loop": (E, A)},
-    "JWT policy without attributes": {"identity-lost": (E, A), "attributes-missing": (E,)},
+    "JWT policy without attributes": {
+        "identity-lost": (E, A, K),
+        "catalogue-token-lost": (A, K),
+        "attributes-missing": (E,),
+    },
     "full duplex with long GET streams": {"duplex-get": (E, A)},
     "two copies of the filter": {"two-filters": (E, A)},
 }

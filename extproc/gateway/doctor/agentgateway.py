@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from extproc.gateway.doctor.context import LOOPBACK, MIN_BUFFER, Context, size, split_url
+from extproc.gateway.doctor.context import LOOPBACK, MIN_BUFFER, Context, Url, size, split_url
 from extproc.gateway.doctor.findings import Finding
 from extproc.gateway.doctor.located import At, Steps
 from extproc.gateway.doctor.modes import POLICY, STANDALONE, Spelling, check_modes, read_modes, unknown_names
@@ -102,7 +102,8 @@ def check(document: At, context: Context) -> Iterator[Finding]:
     yield from _buffer(document.at("frontendPolicies", "http", "maxBufferSize"), every)
     yield from _raw(places)
     yield from _raw_anonymous(places)
-    yield from _catalogue(places, context)
+    for name, url in context.side_routes:
+        yield from _side_route(places, name, url)
 
 
 def _places(document: At) -> Iterator[Place]:
@@ -182,10 +183,11 @@ def _identity(policy: At, place: Place, context: Context) -> Iterator[Finding]:
                 "requestAttributes: {sub: jwt.sub}",
             )
         elif context.catalogue_url:
-            yield from _token(entry, context)
+            yield from token(entry, context)
 
 
-def _token(entry: At, context: Context) -> Iterator[Finding]:
+def token(entry: At, context: Context) -> Iterator[Finding]:
+    """Whether the catalogue route can be shown the token that a JWT policy took off."""
     attributes = entry["requestAttributes"]
     carriers = [name for name, at in attributes.members() if "rawToken.unredacted()" in at.text]
     named = context.settings.catalog.token_attribute if context.settings else None
@@ -283,27 +285,25 @@ def _authenticates(place: Place) -> bool:
     return any(place.find(name) for name in AUTHENTICATION)
 
 
-def _catalogue(places: list[Place], context: Context) -> Iterator[Finding]:
-    url = split_url(context.catalogue_url)
-    if url is None:
-        return
+def _side_route(places: list[Place], name: str, url: Url) -> Iterator[Finding]:
     port, path = url.port, url.path
     here = [place for place in places if place.port == port]
     if not here:
         if url.host in LOOPBACK and places:
             ports = ", ".join(sorted({str(place.port) for place in places if place.port}))
-            mend = f"catalog.url with port {ports}"
-            yield Finding("catalogue-nowhere", places[0].at, f"no bind has port {port}", mend)
+            mend = f"{name} with port {ports}"
+            yield Finding("catalogue-nowhere", places[0].at, f"{name}: no bind has port {port}", mend)
         return
     chosen = max((place for place in here), key=lambda place: _matched(place.at, path))
     if _matched(chosen.at, path) < 0:
-        yield Finding("catalogue-nowhere", here[0].at, f"no route takes {path}", f"path: {{exact: {path}}}")
+        what = f"{name}: no route takes {path}"
+        yield Finding("catalogue-nowhere", here[0].at, what, f"path: {{exact: {path}}}")
     elif chosen.find("extProc"):
         yield Finding(
             "catalogue-loop",
             chosen.at,
-            f"{path} on port {port} takes this route, which has extProc",
-            "catalog.url of a route without extProc",
+            f"{name}: {path} on port {port} takes this route, which has extProc",
+            f"{name} of a route without extProc",
         )
 
 

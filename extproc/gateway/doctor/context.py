@@ -24,6 +24,15 @@ class Context:
     catalogue_url: str = ""
 
     @property
+    def side_routes(self) -> tuple[tuple[str, Url], ...]:
+        """Settings that name an unfiltered route, and the route; what is no URL is left out."""
+        targets = self.settings.catalog.targets if self.settings else {}
+        named = {"catalog.url": self.catalogue_url}
+        named |= {f"catalog.targets, {name}": url for name, url in targets.items()}
+        found = ((name, split_url(url)) for name, url in named.items())
+        return tuple((name, url) for name, url in found if url is not None)
+
+    @property
     def min_timeout(self) -> float:
         """Seconds that the gateway has to wait for an answer."""
         return max(MIN_TIMEOUT, self.settings.server.deadline) if self.settings else MIN_TIMEOUT

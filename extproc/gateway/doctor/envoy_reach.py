@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from extproc.gateway.doctor.context import LOOPBACK, Context, split_url
+from extproc.gateway.doctor.context import LOOPBACK, Context, Url
 from extproc.gateway.doctor.envoy_view import Chain, Filter, Route, View
 from extproc.gateway.doctor.findings import Finding
 from extproc.gateway.doctor.located import At
@@ -29,7 +29,8 @@ def mcp_backends(chain: Chain) -> Iterator[At]:
 def check_reach(view: View, filtered: list[Chain], context: Context) -> Iterator[Finding]:
     """``filtered`` are the chains that have the filter."""
     yield from _raw_listeners(view, filtered)
-    yield from _catalogue(view, context)
+    for name, url in context.side_routes:
+        yield from _side_route(view, name, url)
 
 
 def _raw_listeners(view: View, filtered: list[Chain]) -> Iterator[Finding]:
@@ -54,28 +55,26 @@ def _raw_listeners(view: View, filtered: list[Chain]) -> Iterator[Finding]:
             )
 
 
-def _catalogue(view: View, context: Context) -> Iterator[Finding]:
-    url = split_url(context.catalogue_url)
-    if url is None:
-        return
+def _side_route(view: View, name: str, url: Url) -> Iterator[Finding]:
     chains = [chain for chain in view.chains if url.port in chain.ports]
     if not chains:
         if url.host in LOOPBACK and view.complete and view.chains:
             at = view.chains[0].at
             shown = f"no listener has port {url.port}"
-            yield Finding("catalogue-nowhere", at, shown, f"catalog.url with {_ports(view)}")
+            yield Finding("catalogue-nowhere", at, f"{name}: {shown}", f"{name} with {_ports(view)}")
         return
     path = url.path
     for chain in chains:
         route = next((each for each in chain.routes if each.matches(path)), None)
         ours = chain.first("ext_proc")
         if route is None:
-            yield Finding("catalogue-nowhere", chain.at, f"no route takes {path}", f"match: {{path: {path}}}")
+            what = f"{name}: no route takes {path}"
+            yield Finding("catalogue-nowhere", chain.at, what, f"match: {{path: {path}}}")
         elif ours and not is_off(route, ours):
             yield Finding(
                 "catalogue-loop",
                 route.at,
-                f"{path} takes {route.shown}, where the filter works",
+                f"{name}: {path} takes {route.shown}, where the filter works",
                 f"a route with match: {{path: {path}}} before it that switches the filter off",
             )
 

@@ -49,7 +49,7 @@ def check(documents: Iterable[At], context: Context) -> Iterator[Finding]:
     flat = list(_flatten(documents))
     gateway = list(_envoy_gateway(flat, context))
     yield from gateway
-    yield from _agentgateway(flat)
+    yield from _agentgateway(flat, context)
     for document in flat:
         if document["kind"].text == "EnvoyFilter":
             yield from _envoy_filter(document, context)
@@ -241,7 +241,7 @@ def _envoy_filter(document: At, context: Context) -> Iterator[Finding]:
 # agentgateway ---------------------------------------------------------------------------------------------
 
 
-def _agentgateway(documents: list[At]) -> Iterator[Finding]:
+def _agentgateway(documents: list[At], context: Context) -> Iterator[Finding]:
     policies = _of(documents, "AgentgatewayPolicy")
     judged = [at for at in policies if at.at("spec", "traffic", "jwtAuthentication").exists]
     judged += [at for at in policies if at.at("spec", "backend", "mcp", "authentication").exists]
@@ -273,6 +273,8 @@ def _agentgateway(documents: list[At]) -> Iterator[Finding]:
                     f"the JWT policy at line {judged[0].line} takes the Authorization header off",
                     "requestAttributes: {sub: jwt.sub}",
                 )
+            elif judged and context.catalogue_url:
+                yield from agentgateway.token(entry, context)
         if all(
             read_modes(entry["processingOptions"], POLICY).duplex for entry in agentgateway.entries(ext_proc)
         ):

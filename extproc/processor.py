@@ -12,13 +12,18 @@ from typing import TypeVar
 
 from cachetools import TTLCache
 
-from extproc.catalog.caller import CallerContext, CallerKey, caller_key, is_nameless
+from extproc.catalog.caller import (
+    CallerContext,
+    CallerKey,
+    caller_key,
+    is_nameless,
+    nameless,
+    with_token,
+)
 from extproc.catalog.model import Catalogue, Tool
 from extproc.exchange.messages import (
     Decision,
-    Dialect,
     Forward,
-    Headers,
     Keep,
     Observe,
     PassThrough,
@@ -30,9 +35,10 @@ from extproc.exchange.messages import (
     ResponseDecision,
 )
 from extproc.mcp import headers, revisions, slices
-from extproc.profiles import Profile, build_profile
+from extproc.profiles import Profile, Shared, build_profile
 from extproc.rewriter import batch, plans, request, response, routes, rpc
 from extproc.rewriter.decisions import CallMany, Changed, Heavy, Learned, NeedCatalogue, Outdated
+from extproc.rewriter.meta_tools import Meta
 from extproc.settings import Settings
 from extproc.store import Cold, View, Warm
 from extproc.store.classes import Classes, Place
@@ -47,16 +53,6 @@ _WAITING = 0.7
 """Share of ``server.deadline`` that a side fetch may take; the in-band path is still open after it."""
 _CALLING = 0.9
 """Share of ``server.deadline`` after which the calls of one ``call_read_tools`` are given up."""
-_NAMELESS = (
-    "callers arrive with neither a credential nor a verified attribute, so no tool list is kept beyond a "
-    "session. {} Where nobody has a credential, set caller.anonymous: shared"
-)
-_NAMELESS_MENDS = {
-    Dialect.AGENTGATEWAY: "A JWT policy of agentgateway takes Authorization off: set requestAttributes: "
-    "{sub: jwt.sub} in its extProc and caller.attributes: [sub] here.",
-    Dialect.ENVOY: "Name the header that carries the credential in caller.headers, or pass a verified claim: "
-    "request_attributes in Envoy's filter and caller.attributes here.",
-}
 _Pending = tuple[str, bytes]
 _Slot = tuple[bytes, str | None, bytes]
 """Caller, session and request id, under which a client can cancel."""
@@ -89,10 +85,9 @@ class Processor:
 
     async def start(self) -> None:
         """Load the embedder and connect the shared store; serving starts after that."""
+        shared = Shared(self._executor, self._metrics, time.monotonic, self._notices.warn)
         for name, settings in self._settings.items():
-            self._profiles[name] = await build_profile(
-                settings, self._executor, self._metrics, time.monotonic, self._notices.warn
-            )
+            self._profiles[name] = await build_profile(settings, shared)
         profiles = self._profiles
         self._metrics.watch(lambda: [profile.store for profile in profiles.values()])
         self._metrics.watch_targets(lambda: [profile.targets.counters for profile in profiles.values()])
@@ -121,6 +116,8 @@ class Processor:
             if isinstance(opened.known.view, Cold) and (
                 opened.profile.store.shares or opened.known.caller.key in self._learning
             ):
+                return None
+            if _waits_to_search(opened):
                 return None
             decision = request.decide(opened.route, opened.known)
             if isinstance(decision, CallMany | NeedCatalogue | Heavy):
@@ -181,6 +178,8 @@ class Processor:
         if not isinstance(opened, _Opened):
             return opened
         route, known, profile = opened.route, opened.known, opened.profile
+        if _waits_to_search(opened):
+            size = OFF_LOOP + 1
         self._warn_of_nameless(profile, message)
         if isinstance(known.view, Cold) and known.caller.key is not None:
             if (learning := self._learning.get(known.caller.key)) is not None:
@@ -284,7 +283,8 @@ class Processor:
                 if not catalogue.complete:
                     profile.refresher.complete(listing.caller)
                 note = profile.targets.note(listing.caller, warm.catalogue)
-                return response.finish(decision, warm, profile.settings, note)
+                size = OFF_LOOP + 1 if profile.waits_to_search else 0
+                return await self._run(size, response.finish, decision, warm, profile.settings, note)
             case Changed():
                 self._mark_stale(profile, plan.caller)
                 profile.refresher.used(plan.caller)
@@ -355,7 +355,7 @@ class Processor:
     ) -> CallerContext:
         settings = profile.settings
         opening = message.opening
-        given = _credentials(message, settings.catalog.token_attribute)
+        given = with_token(message.headers, opening.attributes, settings.catalog.token_attribute)
         key = caller_key(
             settings.caller,
             self._secret,
@@ -373,12 +373,12 @@ class Processor:
     def _warn_of_nameless(self, profile: Profile, message: Request) -> None:
         """A caller without a name learns its list again in every session: seldom what was meant."""
         settings, opening = profile.settings, message.opening
-        given = _credentials(message, settings.catalog.token_attribute)
+        given = with_token(message.headers, opening.attributes, settings.catalog.token_attribute)
         if settings.caller.anonymous == "shared" or not is_nameless(
             settings.caller, given, opening.attributes
         ):
             return
-        self._notices.warn("caller.attributes", _NAMELESS.format(_NAMELESS_MENDS[opening.dialect]))
+        self._notices.warn("caller.attributes", nameless(opening.dialect))
 
     def _unchecked(self, reason: str) -> None:
         self._metrics.warnings.labels(f"calls.validate_arguments:{reason}").inc()
@@ -390,12 +390,9 @@ class Processor:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
 
 
-def _credentials(message: Request, token_attribute: str) -> Headers:
-    """The request's headers, with the token that the gateway took off and passed on as an attribute."""
-    token = message.opening.attributes.get(token_attribute) if token_attribute else None
-    if not token or any(name == "authorization" for name, _ in message.headers):
-        return message.headers
-    return (*message.headers, ("authorization", f"Bearer {token}"))
+def _waits_to_search(opened: _Opened) -> bool:
+    searches = isinstance(opened.route, routes.CallsMeta) and opened.route.tool is Meta.SEARCH
+    return searches and opened.profile.waits_to_search
 
 
 def _place(message: Request) -> Place:

@@ -40,6 +40,31 @@ def _lowered(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(name.lower() for name in names)
 
 
+_NAMELESS = (
+    "callers arrive with neither a credential nor a verified attribute, so no tool list is kept beyond a "
+    "session. {} Where nobody has a credential, set caller.anonymous: shared"
+)
+_NAMELESS_MENDS = {
+    Dialect.AGENTGATEWAY: "A JWT policy of agentgateway takes Authorization off: set requestAttributes: "
+    "{sub: jwt.sub} in its extProc and caller.attributes: [sub] here.",
+    Dialect.ENVOY: "Name the header that carries the credential in caller.headers, or pass a verified claim: "
+    "request_attributes in Envoy's filter and caller.attributes here.",
+}
+
+
+def nameless(dialect: Dialect) -> str:
+    """What to tell an operator whose callers carry no name."""
+    return _NAMELESS.format(_NAMELESS_MENDS[dialect])
+
+
+def with_token(headers: Headers, attributes: Mapping[str, str], name: str) -> Headers:
+    """The request's headers, with the token that a gateway took off and passed on as attribute ``name``."""
+    token = attributes.get(name) if name else None
+    if not token or any(header == "authorization" for header, _ in headers):
+        return headers
+    return (*headers, ("authorization", f"Bearer {token}"))
+
+
 def is_nameless(settings: Caller, headers: Headers, attributes: Mapping[str, str]) -> bool:
     """Whether a request carries neither a credential nor a verified attribute."""
     if any(attributes.get(name) for name in settings.attributes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from extproc.gateway.doctor import agentgateway, workload
+from extproc.gateway.doctor import agentgateway, agentgateway_reach, workload
 from extproc.gateway.doctor.context import MIN_BUFFER, Context, seconds, size
 from extproc.gateway.doctor.envoy_filter import check_cluster, check_config, check_service
 from extproc.gateway.doctor.envoy_view import View, kind
@@ -265,7 +265,7 @@ def _agentgateway(documents: list[At], context: Context) -> Iterator[Finding]:
                 )
         yield from agentgateway.check_policy(ext_proc, POLICY)
         yield from agentgateway.get_streams(ext_proc, POLICY, policy)
-        for entry in agentgateway.entries(ext_proc):
+        for entry in agentgateway_reach.entries(ext_proc):
             if judged and not entry["requestAttributes"].exists:
                 yield Finding(
                     "identity-lost",
@@ -274,9 +274,10 @@ def _agentgateway(documents: list[At], context: Context) -> Iterator[Finding]:
                     "requestAttributes: {sub: jwt.sub}",
                 )
             elif judged and context.catalogue_url:
-                yield from agentgateway.token(entry, context)
+                yield from agentgateway_reach.token(entry, context)
         if all(
-            read_modes(entry["processingOptions"], POLICY).duplex for entry in agentgateway.entries(ext_proc)
+            read_modes(entry["processingOptions"], POLICY).duplex
+            for entry in agentgateway_reach.entries(ext_proc)
         ):
             continue
         if any(at.exists for at in limits):

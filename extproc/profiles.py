@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from extproc import embedders
 from extproc.catalog.model import Catalogue
 from extproc.schema.check import Checker
 from extproc.search import ToolIndex
 from extproc.search.embedder import Embedder, EmbedderError
-from extproc.search.engine import Engine
-from extproc.settings import Settings
+from extproc.search.engine import Caches, Engine
+from extproc.settings import Search, Settings
 from extproc.store import CatalogueStore, open_store
 from extproc.telemetry import Metrics, fields, logger
 from extproc.upstream import Refresher, Targets, UpstreamClient
@@ -28,6 +29,8 @@ class Profile:
     targets: Targets
     checker: Checker
     passed_headers: frozenset[str] = field(repr=False)
+    waits_to_search: bool = False
+    """True when a query is embedded by a remote service or a transformer: then searches run in a thread."""
 
     async def aclose(self) -> None:
         await self.refresher.aclose()
@@ -36,21 +39,31 @@ class Profile:
         await self.store.aclose()
 
 
-async def build_profile(
-    settings: Settings,
-    executor: Executor,
-    metrics: Metrics,
-    clock: Callable[[], float],
-    warn: Callable[[str, str], None],
-) -> Profile:
-    """Load the embedder and wire the parts; an embedder that cannot be had leaves search by words alone.
+@dataclass(frozen=True)
+class Shared:
+    """What all profiles of a process have in common.
 
-    ``warn`` is told a setting and what about it the operator should know.
+    ``clock`` gives monotonic seconds.  ``warn`` is told a setting and what the operator should know about it.
+    Tokens, vectors and loaded models are kept once, however many profiles use them.
     """
-    loop = asyncio.get_running_loop()
-    embedder = await loop.run_in_executor(executor, _embedder, settings, metrics)
+
+    executor: Executor
+    metrics: Metrics
+    clock: Callable[[], float]
+    warn: Callable[[str, str], None]
+    caches: Caches = field(default_factory=Caches, repr=False)
+    embedders: dict[tuple[object, ...], Embedder | None] = field(default_factory=dict, repr=False)
+
+
+async def build_profile(settings: Settings, shared: Shared) -> Profile:
+    """Load the embedder and wire the parts; an embedder that cannot be had leaves search by words alone."""
+    executor, metrics, clock = shared.executor, shared.metrics, shared.clock
+    embedder = await asyncio.get_running_loop().run_in_executor(executor, _embedder, settings.search, shared)
     engine = Engine(
-        embedder, settings.search, on_failure=lambda _: metrics.warnings.labels("search.embedder").inc()
+        embedder,
+        settings.search,
+        shared.caches,
+        on_failure=lambda _: metrics.warnings.labels("search.embedder").inc(),
     )
 
     def build(catalogue: Catalogue) -> ToolIndex:
@@ -66,17 +79,27 @@ async def build_profile(
         settings, build, clock, executor, remote=open_store(settings), quick_index=build_quickly
     )
     client = UpstreamClient(settings, executor, clock)
-    targets = Targets(settings, executor, clock, warn)
+    targets = Targets(settings, executor, clock, shared.warn)
     refresher = Refresher(store, client, settings, clock, targets.learned)
     checker = Checker(settings.limits.schema_depth, settings.limits.schema_nodes)
     names = (*settings.caller.headers, *settings.catalog.headers)
     passed = frozenset(name.lower() for name in names)
-    return Profile(settings, store, client, refresher, targets, checker, passed)
+    slow = settings.search.embedder.startswith(("openai:", "onnx:"))
+    return Profile(settings, store, client, refresher, targets, checker, passed, waits_to_search=slow)
 
 
-def _embedder(settings: Settings, metrics: Metrics) -> Embedder | None:
+def _embedder(settings: Search, shared: Shared) -> Embedder | None:
+    wanted = (settings.embedder, settings.embedder_cache, settings.embedder_timeout)
+    if wanted not in shared.embedders:
+        shared.embedders[wanted] = _load(settings, shared.metrics)
+    return shared.embedders[wanted]
+
+
+def _load(settings: Search, metrics: Metrics) -> Embedder | None:
+    cache = Path(settings.embedder_cache).expanduser() if settings.embedder_cache else None
     try:
-        return embedders.load(settings.search.embedder)
+        options = embedders.Options(cache=cache, query_timeout=settings.embedder_timeout)
+        return embedders.load(settings.embedder, options)
     except EmbedderError as error:
         metrics.warnings.labels("search.embedder").inc()
         logger.warning(

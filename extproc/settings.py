@@ -77,6 +77,10 @@ class Search(Section):
 
     embedder: str = "default"
     """``default``, ``none``, a model2vec folder or name, ``openai:…`` or ``onnx:…``."""
+    embedder_cache: str = ""
+    """Folder in which vectors of a remote embedder are kept; empty keeps them in memory only."""
+    embedder_timeout: Seconds = 0.3
+    """How long a query waits for a remote embedder before words alone serve, in seconds."""
     fusion: Literal["zscore", "rrf"] = "zscore"
     lexical_weight: Annotated[float, Field(ge=0, le=1)] = 0.3
     limit: Annotated[int, Field(ge=1)] = 5

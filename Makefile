@@ -49,7 +49,7 @@ $(PY):
 
 .cache/python.stamp: pyproject.toml constraints.txt | $(PY)
 	@mkdir -p .cache
-	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,onnx-test]'
 	@touch $@
 
 # mcp-proxy and the reference servers need mcp 1.x, the tests mcp 2.x: hence an environment of their own.

@@ -8,9 +8,6 @@ Source: envoy.service.ext_proc.v3.ExternalProcessor and the ProcessingMode docum
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from enum import Enum, auto
-from typing import TypeAlias
 
 from extproc.exchange import coding, modes
 from extproc.exchange.messages import (
@@ -44,41 +41,12 @@ from extproc.exchange.messages import (
     Warn,
 )
 from extproc.exchange.reading import Reading
+from extproc.exchange.transitions import TRANSITIONS, Phase, Step, kind_of
 from extproc.settings import Limits, Server
 
 _JSON = ("content-type", "application/json")
 _FAILURE = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error"}}'
 _STALE_AFTER_REWRITE = ("etag", "digest", "content-digest", "repr-digest", "content-md5", "accept-ranges")
-
-
-class Phase(Enum):
-    START = auto()
-    COLLECTING = auto()
-    DECIDING_REQUEST = auto()
-    FORWARDED = auto()
-    READING = auto()
-    DECIDING_RESPONSE = auto()
-    PASSING = auto()
-    CLOSED = auto()
-
-
-class Kind(Enum):
-    REQUEST_HEADERS = auto()
-    REQUEST_BODY = auto()
-    REQUEST_TRAILERS = auto()
-    RESPONSE_HEADERS = auto()
-    RESPONSE_BODY = auto()
-    RESPONSE_TRAILERS = auto()
-
-
-_KINDS: dict[tuple[type, Side], Kind] = {
-    (HeadersArrived, Side.REQUEST): Kind.REQUEST_HEADERS,
-    (BodyArrived, Side.REQUEST): Kind.REQUEST_BODY,
-    (TrailersArrived, Side.REQUEST): Kind.REQUEST_TRAILERS,
-    (HeadersArrived, Side.RESPONSE): Kind.RESPONSE_HEADERS,
-    (BodyArrived, Side.RESPONSE): Kind.RESPONSE_BODY,
-    (TrailersArrived, Side.RESPONSE): Kind.RESPONSE_TRAILERS,
-}
 
 
 class Exchange:
@@ -111,8 +79,9 @@ class Exchange:
         if self._phase in (Phase.DECIDING_REQUEST, Phase.DECIDING_RESPONSE):
             self._queue.append(event)
             return []
-        kind = _KINDS[type(event), event.side]
-        return TRANSITIONS.get((self._phase, kind), Exchange._out_of_order)(self, event)
+        step = TRANSITIONS.get((self._phase, kind_of(event)), Step.OUT_OF_ORDER)
+        commands: list[Command] = getattr(self, f"_{step.value}")(event)
+        return commands
 
     def resume(self, decision: Decision) -> list[Command]:
         """The commands a decision leads to, and those of the events that waited for it."""
@@ -217,6 +186,8 @@ class Exchange:
             remove = (*remove, "accept-encoding")
         commands = self._request_answer(forward, remove)
         if self._trailers_due:
+            # The flag goes on to speak of the response, which may have none.
+            self._trailers_due = False
             commands.append(AnswerTrailers(Side.REQUEST))
         if forward.plan is None and self._closes_early:
             return [*commands, *self._close()]
@@ -393,29 +364,6 @@ class Exchange:
         if self._phase is Phase.CLOSED:
             return []
         return self._pass(event)
-
-
-Action: TypeAlias = Callable[..., list[Command]]
-
-TRANSITIONS: dict[tuple[Phase, Kind], Action] = {
-    (Phase.START, Kind.REQUEST_HEADERS): Exchange._request_headers,
-    (Phase.START, Kind.REQUEST_BODY): Exchange._headers_skipped,
-    (Phase.START, Kind.RESPONSE_HEADERS): Exchange._local_reply,
-    (Phase.COLLECTING, Kind.REQUEST_BODY): Exchange._request_body,
-    (Phase.COLLECTING, Kind.REQUEST_TRAILERS): Exchange._request_trailers,
-    (Phase.COLLECTING, Kind.RESPONSE_HEADERS): Exchange._local_reply,
-    (Phase.FORWARDED, Kind.REQUEST_TRAILERS): Exchange._pass,
-    (Phase.FORWARDED, Kind.RESPONSE_HEADERS): Exchange._response_headers,
-    (Phase.FORWARDED, Kind.RESPONSE_BODY): Exchange._body_without_headers,
-    (Phase.READING, Kind.REQUEST_TRAILERS): Exchange._pass,
-    (Phase.READING, Kind.RESPONSE_BODY): Exchange._response_body,
-    (Phase.READING, Kind.RESPONSE_TRAILERS): Exchange._response_trailers,
-    (Phase.PASSING, Kind.REQUEST_BODY): Exchange._pass,
-    (Phase.PASSING, Kind.REQUEST_TRAILERS): Exchange._pass,
-    (Phase.PASSING, Kind.RESPONSE_HEADERS): Exchange._pass,
-    (Phase.PASSING, Kind.RESPONSE_BODY): Exchange._pass,
-    (Phase.PASSING, Kind.RESPONSE_TRAILERS): Exchange._pass,
-}
 
 
 def _head(headers: Headers) -> tuple[int, str, str | None]:

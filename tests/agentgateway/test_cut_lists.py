@@ -98,6 +98,17 @@ async def test_a_search_in_a_round_list_says_so(
     assert "files" not in record.getMessage()
 
 
+async def test_a_list_of_the_catalogue_route_is_looked_at_too() -> None:
+    """The gateway cuts that one in the same way."""
+    route = McpServer(tools=[*named("files", 50), *named("mail", 3)])
+    async with serving(route) as served:
+        world = setup(revision=MODERN).world({"catalog": {"url": served.url}})
+        found_there = await behind(world, ALICE, strip=False).search("t5")
+        assert found_there.outcome.local
+        assert CUT in json.loads(found_there.text)["note"]
+        assert found(world, "round") == 1
+
+
 @pytest.mark.parametrize("name", ["envoy-buffered", "agentgateway-one-message"])
 async def test_other_lists_get_no_note(name: str) -> None:
     size = 100 if name.startswith("envoy") else 101

@@ -12,15 +12,14 @@ from typing import TypeVar
 
 from cachetools import TTLCache
 
+from extproc.batches import Batches
 from extproc.catalog.caller import (
     CallerContext,
-    CallerKey,
     caller_key,
     is_nameless,
     nameless,
     with_token,
 )
-from extproc.catalog.model import Catalogue, Tool
 from extproc.exchange.messages import (
     Decision,
     Forward,
@@ -34,16 +33,17 @@ from extproc.exchange.messages import (
     Response,
     ResponseDecision,
 )
+from extproc.learning import Learning
 from extproc.mcp import headers, revisions, slices
 from extproc.profiles import Profile, Shared, build_profile
-from extproc.rewriter import batch, plans, request, response, routes, rpc
+from extproc.rewriter import plans, request, response, routes, rpc
 from extproc.rewriter.decisions import CallMany, Changed, Heavy, Learned, NeedCatalogue, Outdated
 from extproc.rewriter.meta_tools import Meta
 from extproc.settings import Settings
 from extproc.store import Cold, View, Warm
 from extproc.store.classes import Classes, Place
 from extproc.telemetry import Metrics, Notices, fields, logger, where
-from extproc.upstream import Call, CallError, CallResult, Failed, Reason, SessionLost, Unauthorized
+from extproc.upstream import Failed, Reason, Unauthorized
 
 OFF_LOOP = 64 * 1024
 """Bodies larger than this are taken apart in a thread, in bytes."""
@@ -51,11 +51,7 @@ _T = TypeVar("_T")
 _REPLAY_SECONDS = 600.0
 _WAITING = 0.7
 """Share of ``server.deadline`` that a side fetch may take; the in-band path is still open after it."""
-_CALLING = 0.9
-"""Share of ``server.deadline`` after which the calls of one ``call_read_tools`` are given up."""
 _Pending = tuple[str, bytes]
-_Slot = tuple[bytes, str | None, bytes]
-"""Caller, session and request id, under which a client can cancel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +75,8 @@ class Processor:
         self._profiles: dict[str, Profile] = {}
         self._classes = Classes(settings.catalog.ttl)
         self._pending: TTLCache[_Pending, plans.Plan] = TTLCache(10_000, _REPLAY_SECONDS)
-        self._learning: dict[CallerKey, asyncio.Future[None]] = {}
-        self._batches: dict[_Slot, asyncio.Task[object]] = {}
+        self._learning = Learning()
+        self._batches = Batches()
         self.ready = False
 
     async def start(self) -> None:
@@ -152,9 +148,7 @@ class Processor:
             case routes.Refused(reply):
                 return reply
             case routes.Cancels(request_id, session):
-                slot = _slot(self._caller(profile, message, session, ""), request_id)
-                if slot is not None and (task := self._batches.get(slot)) is not None:
-                    task.cancel()
+                self._batches.cancel(self._caller(profile, message, session, ""), request_id)
                 return PassThrough()
             case routes.Resumes(session, revision):
                 return request.resume(self._caller(profile, message, session, revision))
@@ -182,8 +176,7 @@ class Processor:
             size = OFF_LOOP + 1
         self._warn_of_nameless(profile, message)
         if isinstance(known.view, Cold) and known.caller.key is not None:
-            if (learning := self._learning.get(known.caller.key)) is not None:
-                await asyncio.wait((learning,))
+            await self._learning.settled(known.caller.key)
             known = replace(known, view=await profile.store.recall(known.caller.key))
         decision = await self._run(size, request.decide, route, known)
         if isinstance(decision, NeedCatalogue):
@@ -199,7 +192,7 @@ class Processor:
             decision = await self._run(OFF_LOOP + 1, request.decide, route, known)
         match decision:
             case CallMany():
-                return await self._call_many(decision, profile, known.caller, began)
+                return await self._batches.run(decision, profile, known.caller, began)
             case NeedCatalogue() | Heavy():
                 raise AssertionError("asked twice for the same")
         return self._note(decision, profile, known.caller)
@@ -228,37 +221,6 @@ class Processor:
                 profile.refresher.used(caller)
         return decision
 
-    async def _call_many(
-        self, decision: CallMany, profile: Profile, caller: CallerContext, began: float
-    ) -> Decision:
-        calls = [Call(each.tool.name, each.arguments, each.headers) for each in decision.calls]
-        catalog, deadline = profile.settings.catalog, profile.settings.server.deadline
-        left = began + deadline * _CALLING - time.monotonic() if deadline else catalog.timeout
-        timeout = max(0.0, min(catalog.timeout, left))
-        task = asyncio.ensure_future(profile.client.call_many(caller, calls, timeout=timeout))
-        slot = _slot(caller, decision.rpc.id)
-        if slot is not None:
-            self._batches[slot] = task
-        try:
-            outcome = await task
-        except asyncio.CancelledError:
-            if task.cancelled() and not _is_cancelled():
-                return Reply(rpc.tool_error(decision.rpc, "The calls were cancelled."))
-            task.cancel()
-            raise
-        finally:
-            if slot is not None and self._batches.get(slot) is task:
-                del self._batches[slot]
-        if isinstance(outcome, Unauthorized | SessionLost):
-            if isinstance(outcome, Unauthorized):
-                profile.store.drop(caller.key)
-            return rpc.relayed(decision.rpc, outcome.status, outcome.headers, outcome.body)
-        entries = [_entry(each.tool, one) for each, one in zip(decision.calls, outcome, strict=True)]
-        if any(entry.outdated for entry in entries):
-            profile.store.mark_stale(caller.key)
-        profile.refresher.used(caller)
-        return Reply(batch.merge(decision.rpc, entries, profile.settings.limits.batch_result))
-
     # Responses ---------------------------------------------------------------------------------------------
 
     async def _response(self, message: Response) -> ResponseDecision:
@@ -276,7 +238,7 @@ class Processor:
                 if plan.caller.key is None:
                     self._classes.learn(plan.caller.place, catalogue, time.monotonic())
                 if isinstance(listing, plans.List):
-                    self._learn_aside(profile, listing.caller, catalogue, page.ttl)
+                    self._learning.learn(profile, listing.caller, catalogue, page.ttl)
                     return response.finish_list(listing, decision.result, catalogue, profile.settings)
                 asked = listing.caller.asked
                 warm = await profile.store.learn(listing.caller.key, catalogue, page.ttl, asked=asked)
@@ -286,50 +248,17 @@ class Processor:
                 size = OFF_LOOP + 1 if profile.waits_to_search else 0
                 return await self._run(size, response.finish, decision, warm, profile.settings, note)
             case Changed():
-                self._mark_stale(profile, plan.caller)
+                self._learning.mark_stale(profile, plan.caller)
                 profile.refresher.used(plan.caller)
                 return Keep()
             case Outdated(body):
-                self._mark_stale(profile, plan.caller)
+                self._learning.mark_stale(profile, plan.caller)
                 profile.refresher.used(plan.caller)
                 return Replace(body)
             case Keep() | Replace():
                 if isinstance(plan, plans.Guide):
                     profile.refresher.warm_up(self._opened(plan, message, profile))
                 return decision
-
-    def _mark_stale(self, profile: Profile, caller: CallerContext) -> None:
-        """Also when the list that is out of date is still being indexed."""
-        profile.store.mark_stale(caller.key)
-        if caller.key is not None and (learning := self._learning.get(caller.key)) is not None:
-            learning.add_done_callback(lambda _: profile.store.mark_stale(caller.key))
-
-    def _learn_aside(
-        self, profile: Profile, caller: CallerContext, catalogue: Catalogue, ttl: float | None
-    ) -> None:
-        """The six are known without an index, so a client that only lists does not wait for one."""
-        key = caller.key
-        if key is None:
-            return
-        task = asyncio.ensure_future(self._learn(profile, caller, catalogue, ttl))
-        self._learning[key] = task
-
-        def learned(done: asyncio.Future[None]) -> None:
-            if self._learning.get(key) is done:
-                del self._learning[key]
-
-        task.add_done_callback(learned)
-
-    async def _learn(
-        self, profile: Profile, caller: CallerContext, catalogue: Catalogue, ttl: float | None
-    ) -> None:
-        try:
-            await profile.store.learn(caller.key, catalogue, ttl, asked=caller.asked)
-        except Exception as error:
-            logger.error("a catalogue could not be indexed", extra=fields(error=where(error)))
-            return
-        if not catalogue.complete:
-            profile.refresher.complete(caller)
 
     def _replayed(self, plan: plans.Replay, session: str, body: bytes) -> plans.Plan:
         """What the replayed answer was once asked for, if that is still remembered."""
@@ -400,24 +329,6 @@ def _place(message: Request) -> Place:
     return (message.opening.profile, table.get(":authority", ""), table.get(":path", ""))
 
 
-def _slot(caller: CallerContext, request_id: bytes) -> _Slot | None:
-    """None for a caller that nothing tells from others: an id alone may be anybody's."""
-    return None if caller.key is None else (caller.key, caller.session, request_id)
-
-
-def _entry(tool: Tool, outcome: CallResult | CallError | Failed) -> batch.Entry:
-    match outcome:
-        case CallResult(raw):
-            return batch.Answered(tool.name, *(response.mended(raw, tool) or (raw, False)))
-        case CallError(code, message):
-            text, outdated = response.explained(code, message[:2000], tool)
-            return batch.Broken(tool.name, f"The server answered with error {code}: {text}", outdated)
-        case Failed(reason):
-            return batch.Broken(
-                tool.name, f"No result: {reason.value}. It is a read, so calling it again is safe."
-            )
-
-
 def _failure(message: Request | Response) -> Decision:
     """What is due when our own code broke: nothing raw, nothing telling."""
     if isinstance(message, Response):
@@ -429,8 +340,3 @@ def _failure(message: Request | Response) -> Decision:
     if slices.string(envelope.get("method")) in routes.TOUCHED and "id" in envelope:
         return Reply(rpc.error_body(envelope["id"], rpc.INTERNAL_ERROR, "Internal error"))
     return PassThrough()
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

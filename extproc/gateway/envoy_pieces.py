@@ -20,6 +20,9 @@ from extproc.settings import Server
 EXT_PROC = f"{TYPE}envoy.extensions.filters.http.ext_proc.v3"
 
 
+STREAM_KINDS = ("max_connections", "max_pending_requests", "max_requests")
+
+
 def seconds(value: float) -> str:
     return f"{value:g}s"
 
@@ -64,7 +67,13 @@ def ext_proc_filter(options: Options) -> Tree:
     """The filter; it belongs after authentication and authorization and before the MCP filters."""
     config: dict[str, Tree] = {
         "@type": f"{EXT_PROC}.ExternalProcessor",
-        "grpc_service": {"envoy_grpc": {"cluster_name": CLUSTER_NAME}},
+        "grpc_service": {
+            "envoy_grpc": {"cluster_name": CLUSTER_NAME},
+            "retry_policy": note(
+                "Another replica is asked when one does not answer at all; half an exchange is never repeated.",
+                retry_policy(),
+            ),
+        },
         "failure_mode_allow": note(
             "Closed: with true a processor that is down would leave the whole tool list and every tool open.",
             False,
@@ -116,8 +125,7 @@ def server_cluster(options: Options, name: str, address: Address) -> Tree:
 
 
 def breakers(options: Options) -> Tree:
-    kinds = ("max_connections", "max_pending_requests", "max_requests")
-    each: dict[str, Tree] = {kind: options.max_streams for kind in kinds}  # noqa: C420
+    each: dict[str, Tree] = {kind: options.max_streams for kind in STREAM_KINDS}  # noqa: C420
     return {"thresholds": [each]}
 
 
@@ -134,6 +142,29 @@ def cluster(name: str, address: Address, **more: Tree) -> dict[str, Tree]:
     }
 
 
+def retry_policy() -> Tree:
+    return {
+        "num_retries": 2,
+        "retry_on": "connect-failure,refused-stream,unavailable,reset",
+        "retry_back_off": {"base_interval": "0.025s", "max_interval": "0.1s"},
+        "retry_host_predicate": [
+            {
+                "name": "envoy.retry_host_predicates.previous_hosts",
+                "typed_config": {
+                    "@type": f"{TYPE}envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"
+                },
+            }
+        ],
+        "host_selection_retry_max_attempts": 3,
+    }
+
+
+def processor_breakers(options: Options) -> Tree:
+    """As many retries as streams: when a replica dies, all of its requests go to another at once."""
+    each: dict[str, Tree] = {kind: options.max_streams for kind in (*STREAM_KINDS, "max_retries")}
+    return {"thresholds": [each]}
+
+
 def processor_cluster(options: Options) -> Tree:
     more: dict[str, Tree] = {
         "typed_extension_protocol_options": note(
@@ -147,8 +178,9 @@ def processor_cluster(options: Options) -> Tree:
         ),
         "circuit_breakers": note(
             f"""One gRPC stream for each request in flight. Envoy's default of 1,024 turns the next one into a
-            500; {options.max_streams:,} is the processor's own limits.exchanges.""",
-            breakers(options),
+            500; {options.max_streams:,} is the processor's own limits.exchanges. Its default of 3 retries at a
+            time is too few for the requests of a replica that died.""",
+            processor_breakers(options),
         ),
         "health_checks": note(
             "The processor serves grpc.health.v1; a replica that drains is left out within seconds.",
@@ -162,6 +194,16 @@ def processor_cluster(options: Options) -> Tree:
                     "grpc_health_check": {},
                 }
             ],
+        ),
+        "outlier_detection": note(
+            "A replica that refuses connections is left out at once, before health checks notice.",
+            {
+                "split_external_local_origin_errors": True,
+                "consecutive_local_origin_failure": 1,
+                "enforcing_consecutive_local_origin_failure": 100,
+                "base_ejection_time": "5s",
+                "max_ejection_percent": 50,
+            },
         ),
     }
     if options.tls:

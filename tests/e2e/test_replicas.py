@@ -26,40 +26,13 @@ from tests.harness.processor import Processor
 
 pytestmark = needs_store
 
-PREVIOUS_HOSTS = {
-    "name": "envoy.retry_host_predicates.previous_hosts",
-    "typed_config": {
-        "@type": "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"
-    },
-}
-RETRY = {
-    "num_retries": 2,
-    "retry_on": "connect-failure,refused-stream,unavailable,reset",
-    "retry_back_off": {"base_interval": "0.025s", "max_interval": "0.1s"},
-    "retry_host_predicate": [PREVIOUS_HOSTS],
-    "host_selection_retry_max_attempts": 3,
-}
-"""For ``grpc_service`` of the filter: another replica is asked when one does not answer at all."""
-
-
 def with_replica(gateway: Envoy, port: int) -> None:
-    """A second processor in the shipped file's cluster, and the retry that makes use of it."""
+    """A second processor in the shipped file's cluster; its retry policy makes use of it."""
     (cluster,) = [
         each for each in gateway.config["static_resources"]["clusters"] if each["name"] == PROCESSOR_CLUSTER
     ]
     address = {"address": {"socket_address": {"address": "127.0.0.1", "port_value": port}}}
     cluster["load_assignment"]["endpoints"][0]["lb_endpoints"].append({"endpoint": address})
-    cluster["circuit_breakers"]["thresholds"][0]["max_retries"] = 10_000
-    cluster["outlier_detection"] = {
-        "split_external_local_origin_errors": True,
-        "consecutive_local_origin_failure": 1,
-        "enforcing_consecutive_local_origin_failure": 100,
-        "base_ejection_time": "5s",
-        "max_ejection_percent": 50,
-    }
-    (listener,) = gateway.config["static_resources"]["listeners"]
-    manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
-    manager["http_filters"][0]["typed_config"]["grpc_service"]["retry_policy"] = RETRY
 
 
 @dataclass

@@ -7,102 +7,128 @@ each query word counts with the tool word nearest to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from extproc.search.embedder import Embedder, EmbedderError
+from extproc.search.embedder import Embedder, EmbedderError, PieceTable, as_table
 from extproc.search.lexical import Floats
-from extproc.search.segments import content_words, segments
+from extproc.search.segments import Reading
+from extproc.search.stopwords import ENGLISH, FOREIGN
 from extproc.search.words import clean
 
 Matrix = NDArray[np.float32]
 
 NAME_WEIGHT = 0.3
 SENTENCE_WEIGHT = 0.3
-_MOST_WORDS = 64
-
-
-def by_piece(embedder: Embedder) -> bool:
-    """Whether queries and tools may be embedded part by part and word by word.
-
-    True for a table of pieces, known by its ``tokenize`` method: many small texts cost it no more than one
-    long text.  A transformer or a remote service is given whole texts only.
-    """
-    return callable(getattr(embedder, "tokenize", None))
-
-
-@dataclass(frozen=True, slots=True)
-class QueryTexts:
-    """What of one query is embedded: ``parts`` (the whole query first) and the ``words`` of each part."""
-
-    parts: tuple[str, ...]
-    words: tuple[tuple[str, ...], ...] = ()
-
-    @classmethod
-    def of(cls, query: str, pieces: bool) -> QueryTexts:
-        query = clean(query)
-        if not pieces:
-            return cls((query,))
-        parts = tuple(segments(query))
-        known: dict[str, None] = {}
-        words = []
-        for part in parts:
-            mine = content_words(part, 24)
-            for word in mine:
-                if len(known) < _MOST_WORDS:
-                    known.setdefault(word)
-            words.append(tuple(word for word in mine if word in known))
-        return cls(parts, tuple(words))
+FUNCTION_WORD, UNKNOWN_WORD = 0.55, 0.7
+"""Weights of words that the catalogue's statistics say nothing about."""
+_MOST_WORDS, _MOST_PART = 64, 24
 
 
 @dataclass(frozen=True, slots=True)
 class QueryVectors:
-    """``parts``: a row for each part.  ``words``: a row for each different word; ``groups``: the rows of each
-    part's words."""
+    """``parts``: a row for each part, the whole query first.  ``words``: a row for each different word worth
+    comparing; ``groups``: the rows of each part's words."""
 
     parts: Matrix
     words: Matrix
-    groups: tuple[tuple[int, ...], ...]
+    groups: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueryWords:
+    """A query read by a table of pieces.  ``sums``: a row for each of the different words."""
+
+    reading: Reading
+    words: tuple[str, ...]
+    sums: Matrix
+
+    def weighed(self, weights: Mapping[str, float]) -> QueryVectors:
+        """Vectors of the query's parts, each the weighted sum of its words.
+
+        Rare words of the catalogue tell tools apart and common ones do not (inverse frequency weights for
+        sentence vectors: Arora, Liang and Ma 2017), so ``weights`` come from the catalogue.
+        """
+        count = len(self.words)
+        place = {word: i for i, word in enumerate(self.words)}
+        weight = np.array([_weight(word, weights) for word in self.words], np.float32)
+        mixture = np.zeros((len(self.reading.parts), count), np.float32)
+        words = self.reading.words
+        groups: dict[tuple[int, ...], None] = {}
+        for part, (start, end) in enumerate(self.reading.parts):
+            row = mixture[part]
+            content: dict[int, None] = {}
+            for word in words[start:end]:
+                i = place[word]
+                row[i] += weight[i]
+                if i < _MOST_WORDS and len(word) > 1 and word not in ENGLISH and word not in FOREIGN:
+                    content[i] = None
+            if content:
+                groups[tuple(content)[:_MOST_PART]] = None
+        return QueryVectors(unit(mixture @ self.sums), unit(self.sums[:_MOST_WORDS]), tuple(groups))
 
 
 def embed(embedder: Embedder, texts: Sequence[str]) -> Matrix:
     """Vectors of ``texts``, one a row.  Raises ``EmbedderError``, also for an answer that is none."""
-    vectors = embedder.embed(texts)
-    if vectors.shape != (len(texts), embedder.dimension):
-        raise EmbedderError(f"{embedder.name} gave vectors of shape {vectors.shape} for {len(texts)} texts")
-    if not np.isfinite(vectors).all():
-        raise EmbedderError(f"{embedder.name} gave vectors with numbers that are not finite")
-    return vectors
+    return _checked(embedder, embedder.embed(texts), len(texts))
+
+
+def sums(table: PieceTable, texts: Sequence[str]) -> Matrix:
+    """The same before rows are brought to length 1."""
+    return _checked(table, table.sums(texts), len(texts))
 
 
 def embed_queries(
     embedder: Embedder,
     queries: Sequence[str],
     known: Callable[[Sequence[str]], Sequence[Matrix | None]],
-) -> list[QueryVectors]:
-    """Vectors of several queries in one call of the embedder.
+) -> list[QueryVectors | QueryWords]:
+    """Several queries in one call of the embedder.
 
-    ``known`` gives the vectors of words that need no call.  Raises ``EmbedderError``.
+    ``known`` gives the sums of words that need no call.  Raises ``EmbedderError``.
     """
-    plans = [QueryTexts.of(query, by_piece(embedder)) for query in queries]
-    words = list(dict.fromkeys(word for plan in plans for part in plan.words for word in part))
-    table = dict(zip(words, known(words), strict=True)) if words else {}
-    texts = dict.fromkeys(part for plan in plans for part in plan.parts)
-    texts.update(dict.fromkeys(word for word, vector in table.items() if vector is None))
-    fresh = dict(zip(texts, embed(embedder, list(texts)), strict=True))
-    out = []
-    for plan in plans:
-        place = {
-            word: i for i, word in enumerate(dict.fromkeys(word for part in plan.words for word in part))
-        }
-        groups = tuple(dict.fromkeys(tuple(place[word] for word in part) for part in plan.words if part))
-        mine = [fresh[word] if (found := table[word]) is None else found for word in place]
-        parts = np.array([fresh[part] for part in plan.parts])
-        out.append(QueryVectors(parts, np.array(mine, np.float32), groups))
+    queries = [clean(query) for query in queries]
+    table = as_table(embedder)
+    if table is None:
+        fresh = embed(embedder, queries)
+        return [QueryVectors(row[None], row[:0, None]) for row in fresh]
+    readings = [Reading.of(query) for query in queries]
+    words = list(dict.fromkeys(chain.from_iterable(reading.words for reading in readings)))
+    rows = dict(zip(words, known(words), strict=True))
+    missing = [word for word, row in rows.items() if row is None]
+    if missing:
+        rows.update(zip(missing, sums(table, missing), strict=True))
+    out: list[QueryVectors | QueryWords] = []
+    for reading in readings:
+        mine = tuple(dict.fromkeys(reading.words))
+        matrix = np.array([rows[word] for word in mine], np.float32).reshape(len(mine), table.dimension)
+        out.append(QueryWords(reading, mine, matrix))
     return out
+
+
+def unit(rows: Matrix) -> Matrix:
+    """Rows brought to length 1; rows of zeros stay."""
+    length = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return np.asarray(rows / np.maximum(length, 1e-12)[:, None], np.float32)
+
+
+def _checked(embedder: Embedder, vectors: Matrix, count: int) -> Matrix:
+    if vectors.shape != (count, embedder.dimension):
+        raise EmbedderError(f"{embedder.name} gave vectors of shape {vectors.shape} for {count} texts")
+    if not np.isfinite(vectors).all():
+        raise EmbedderError(f"{embedder.name} gave vectors with numbers that are not finite")
+    return vectors
+
+
+def _weight(word: str, weights: Mapping[str, float]) -> float:
+    found = weights.get(word)
+    if found is not None:
+        return found
+    return FUNCTION_WORD if word in ENGLISH or word in FOREIGN else UNKNOWN_WORD
 
 
 class ToolWords:
@@ -110,7 +136,7 @@ class ToolWords:
 
     def __init__(self, words: Sequence[Sequence[str]], vectors: dict[str, Matrix], dimension: int) -> None:
         vocabulary = {word: i for i, word in enumerate(vectors)}
-        table = np.array(list(vectors.values()), np.float32).reshape(len(vectors), dimension)
+        table = unit(np.array(list(vectors.values()), np.float32).reshape(len(vectors), dimension))
         top = np.maximum(np.abs(table).max(axis=1, initial=0.0), 1e-9)
         self._table = np.round(table * (127 / top)[:, None]).astype(np.int8)
         self._scale = (top / 127).astype(np.float32)
@@ -122,7 +148,7 @@ class ToolWords:
     def likeness(self, query: QueryVectors, rows: NDArray[np.intp]) -> Floats:
         """For each tool of ``rows`` the best part's mean over its words of the squared best cosine."""
         best = np.zeros(len(rows), np.float32)
-        if not len(query.words):
+        if not query.groups:
             return best
         lengths = self._start[rows + 1] - self._start[rows]
         has = np.flatnonzero(lengths)

@@ -14,12 +14,14 @@ from extproc.search.dense import (
     SENTENCE_WEIGHT,
     Matrix,
     QueryVectors,
+    QueryWords,
     ToolWords,
-    by_piece,
     embed,
     embed_queries,
+    sums,
+    unit,
 )
-from extproc.search.embedder import Embedder, EmbedderError
+from extproc.search.embedder import Embedder, EmbedderError, PieceTable, as_table
 from extproc.search.fields import Fields, Readings, Texts
 from extproc.search.words import Analyzer
 from extproc.settings import Search
@@ -108,21 +110,22 @@ class Engine:
         try:
             vectors = self._vectors(keys, lambda rows: _tool_vectors(embedder, [tools[row] for row in rows]))
             matrix = _stack(vectors, embedder.dimension)
-            if not by_piece(embedder):
+            table = as_table(embedder)
+            if table is None:
                 return Dense(matrix, None)
             words = list(dict.fromkeys(word for each in prepared for word in each.words))
-            table = dict(zip(words, self._words(embedder, words), strict=True))
+            known = dict(zip(words, self._words(table, words), strict=True))
         except EmbedderError as error:
             self.on_failure(error)
             return None
-        return Dense(matrix, ToolWords([each.words for each in prepared], table, embedder.dimension))
+        return Dense(matrix, ToolWords([each.words for each in prepared], known, embedder.dimension))
 
-    def _words(self, embedder: Embedder, words: Sequence[str]) -> list[Matrix]:
-        keys = [(embedder.name, word.encode()) for word in words]
-        return self._vectors(keys, lambda rows: embed(embedder, [words[row] for row in rows]))
+    def _words(self, table: PieceTable, words: Sequence[str]) -> list[Matrix]:
+        keys = [(table.name, word.encode()) for word in words]
+        return self._vectors(keys, lambda rows: sums(table, [words[row] for row in rows]))
 
-    def queries(self, queries: Sequence[str]) -> list[QueryVectors] | None:
-        """Vectors of queries, or None without an embedder or when it failed (``on_failure`` was told)."""
+    def queries(self, queries: Sequence[str]) -> list[QueryVectors | QueryWords] | None:
+        """Queries read by the embedder; None without one or when it failed (``on_failure`` was told)."""
         if self.embedder is None:
             return None
         try:
@@ -132,7 +135,7 @@ class Engine:
             return None
 
     def known_words(self, words: Sequence[str]) -> list[Matrix | None]:
-        """Vectors of words that some catalogue has; None for the others."""
+        """Sums of words that some catalogue has; None for the others."""
         if self.embedder is None:
             return [None] * len(words)
         return self.caches.vectors.get_many([(self.embedder.name, word.encode()) for word in words])
@@ -154,13 +157,12 @@ class Engine:
 
 
 def _tool_vectors(embedder: Embedder, texts: Sequence[Texts]) -> Matrix:
-    if not by_piece(embedder):
-        return embed(embedder, [each.text for each in texts])
-    whole = embed(embedder, [each.text for each in texts])
-    mixed = whole + NAME_WEIGHT * embed(embedder, [each.name for each in texts])
-    mixed += SENTENCE_WEIGHT * embed(embedder, [each.sentence for each in texts])
-    length = np.linalg.norm(mixed, axis=1, keepdims=True)
-    return np.asarray(mixed / np.maximum(length, 1e-9), np.float32)
+    whole = [each.text for each in texts]
+    if as_table(embedder) is None:
+        return embed(embedder, whole)
+    rows = embed(embedder, [*whole, *(each.name for each in texts), *(each.sentence for each in texts)])
+    n = len(texts)
+    return unit(rows[:n] + NAME_WEIGHT * rows[n : 2 * n] + SENTENCE_WEIGHT * rows[2 * n :])
 
 
 def _stack(vectors: Sequence[Matrix], dimension: int) -> Matrix:

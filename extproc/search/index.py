@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extproc.catalog.model import Catalogue, Tool
-from extproc.search.dense import QueryVectors
+from extproc.search.dense import QueryVectors, QueryWords
 from extproc.search.engine import Engine
 from extproc.search.fields import FIELDS, Named, Readings
 from extproc.search.fusion import Floats, best, reciprocal_rank, z_score
@@ -190,7 +190,7 @@ class ToolIndex:
         mask[rows] = True
         return rows, mask
 
-    def _embed(self, queries: Sequence[str]) -> list[QueryVectors] | None:
+    def _embed(self, queries: Sequence[str]) -> list[QueryVectors | QueryWords] | None:
         if self._core.dense is None:
             return None
         return self._core.engine.queries([query[:MAX_QUERY] for query in queries])
@@ -201,13 +201,14 @@ class ToolIndex:
         k: int,
         rows: Rows | None,
         mask: NDArray[np.bool_] | None,
-        vectors: QueryVectors | None,
+        read: QueryVectors | QueryWords | None,
     ) -> _Ranked:
         core, k = self._core, max(k, 0)
         query = query[:MAX_QUERY]
         match = core.matcher.match(core.engine.caches.analyzer.asked(query, core.matcher.lithuanian), mask)
         lexical, cover = match.lexical, match.cover
         cosine = None
+        vectors = read.weighed(core.matcher.weights(match)) if isinstance(read, QueryWords) else read
         if core.dense is not None and vectors is not None:
             cosine = core.dense.vectors @ vectors.parts[0]
             if len(vectors.parts) > 1:
@@ -254,8 +255,8 @@ class ToolIndex:
             top = best(fused, max(CANDIDATES, 2 * k))
             scores = fused[top]
             words = self._core.dense.words if self._core.dense is not None else None
+            share = wordwise_share(gate, known_gate(match))
             if words is not None:
-                share = wordwise_share(gate, known_gate(match))
                 scores = refined(scores, cosine_z[top], words.likeness(vectors, rows[top]), share)
         keep = worth_showing(lexical, cosine, top)
         top, scores = top[keep], scores[keep]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ ALIKE = 0.6
 CLOSE = 0.7
 """Likeness from which it counts as known in the gate."""
 NAME_BOOST = 0.3
+LEAST_IMPORTANT = 0.2
+"""Weight of a word that every tool has."""
 _MOST_NEAR = 32
 _MEMO = 4096
 
@@ -50,6 +53,8 @@ class Matcher:
         self.shares = name_shares([document[0] for document in documents], self.lexical.vocabulary)
         self.near = Near(self.lexical.vocabulary)
         self.lithuanian = any(word.startswith("~") for word in self.lexical.vocabulary)
+        share = self.lexical.idf / math.log(1 + max(self.lexical.size, 1))
+        self._importance = np.sqrt(np.clip(share, LEAST_IMPORTANT**2, 1)).astype(np.float32)
         self._memo: dict[str, tuple[tuple[int, float], ...]] = {}
 
     def match(self, asked: Sequence[Asked], mask: Mask | None = None) -> Match:
@@ -118,6 +123,18 @@ class Matcher:
 
     def _alive(self, term: int, mask: Mask | None) -> bool:
         return mask is None or bool(mask[self.lexical.postings.column(term)[0]].any())
+
+    def weights(self, match: Match) -> dict[str, float]:
+        """How much each query word tells tools apart, from 0 to about 1; words of no tool are left out.
+
+        The root of its idf as a share of the highest that is possible in this catalogue.
+        """
+        importance = self._importance
+        return {
+            each.asked.text: float(importance[each.terms[0][0]])
+            for each in match.found
+            if each.terms and each.terms[0][1] == 1
+        }
 
     def words_of(self, match: Match, row: int) -> list[tuple[str, str, float]]:
         """(query word, matched word, its weight) for one tool."""

@@ -14,7 +14,7 @@ NAMED_ENOUGH = 0.3
 """Share of the best tool's name that the query mentions from which words count fully."""
 UNNAMED = 0.2
 """What is left of the weight of words when the query mentions nothing of that name: a paraphrase."""
-WORDWISE, WORDWISE_FOREIGN = 0.1, 0.2
+WORDWISE, WORDWISE_FOREIGN = 0.1, 0.1
 """Part of the word-by-word score in the vector side, and what is added for a query of unknown words."""
 CANDIDATES = 32
 """Tools that are compared word by word."""

@@ -6,28 +6,47 @@ The vector of a long text is a mean in which a need named in passing is lost; th
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from extproc.search.stopwords import ENGLISH, FOREIGN
-from extproc.search.words import split_identifier
+from extproc.search.words import LETTER, split_identifier
 
 MOST_SEGMENTS = 24
+MOST_WORDS = 512
 _WINDOW, _STEP = 12, 6
 _SENTENCE = re.compile(r"[.;!?]+(?:\s+|$)|[。！？；\n]+")
 _FIRST = re.compile(r"(?<=[.!?])\s|[。！？\n]")
-_WORD = re.compile(r"[^\W_]+")
+_WORD = re.compile(rf"(?:(?!_)[{LETTER}])+")
 
 
-def segments(query: str) -> list[str]:
-    """The query, its sentences, and overlapping windows of 12 words where it is longer than 18 words.
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A query in words, lower case.  ``parts`` are ranges of them, the whole query first."""
 
-    A sentence counts from three words on; the whole query always comes first.
-    """
-    sentences = [s for part in _SENTENCE.split(query) if _says_enough(s := part.strip())]
-    out = [query, *(sentences if len(sentences) > 1 else ())]
-    words = query.split(None, _STEP * MOST_SEGMENTS + _WINDOW)[: _STEP * MOST_SEGMENTS + _WINDOW]
-    if len(words) > 1.5 * _WINDOW:
-        out += [" ".join(words[i : i + _WINDOW]) for i in range(0, len(words) - _WINDOW // 2, _STEP)]
-    return list(dict.fromkeys(out))[:MOST_SEGMENTS]
+    words: tuple[str, ...]
+    parts: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, query: str) -> Reading:
+        """The query, its sentences, and overlapping windows of 12 words where it is longer than 18 words.
+
+        A sentence counts from three words on.
+        """
+        words: list[str] = []
+        sentences: list[tuple[int, int]] = []
+        for sentence in _SENTENCE.split(query):
+            start = len(words)
+            words += _WORD.findall(split_identifier(sentence).lower())
+            if len(words) - start >= 3 or (not sentence.isascii() and len(sentence.strip()) > 6):
+                sentences.append((start, len(words)))
+            if len(words) >= MOST_WORDS:
+                break
+        size = min(len(words), MOST_WORDS)
+        parts = [(0, size), *(sentences if len(sentences) > 1 else ())]
+        if size > 1.5 * _WINDOW:
+            parts += [(i, min(i + _WINDOW, size)) for i in range(0, size - _WINDOW // 2, _STEP)]
+        bounded = ((start, min(end, size)) for start, end in parts if start < size or not start)
+        return cls(tuple(word[:48] for word in words[:size]), tuple(dict.fromkeys(bounded))[:MOST_SEGMENTS])
 
 
 def first_sentence(text: str, limit: int = 200) -> str:
@@ -40,7 +59,3 @@ def content_words(text: str, most: int) -> tuple[str, ...]:
     found = (word for word in _WORD.findall(split_identifier(text).lower()) if len(word) > 1)
     kept = dict.fromkeys(word[:48] for word in found if word not in ENGLISH and word not in FOREIGN)
     return tuple(kept)[:most]
-
-
-def _says_enough(sentence: str) -> bool:
-    return len(sentence.split(None, 3)) >= 3 or (not sentence.isascii() and len(sentence) > 6)

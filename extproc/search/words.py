@@ -22,8 +22,8 @@ MAX_WORD = 48
 _MEMO = 1 << 17
 
 # Python's \w leaves out combining marks, which would cut Indic, Thai and Khmer words at their vowels.
-_LETTER = r"\w\u0300-\u036f\u0900-\u0963\u0966-\u0dff\u0e00-\u0eff\u0f71-\u0fbc\u1000-\u109f\u1780-\u17d3"
-_CHUNK = re.compile(rf"[{_LETTER}]+(?:[-.][{_LETTER}]+)*")
+LETTER = r"\w\u0300-\u036f\u0900-\u0963\u0966-\u0dff\u0e00-\u0eff\u0f71-\u0fbc\u1000-\u109f\u1780-\u17d3"
+_CHUNK = re.compile(rf"[{LETTER}]+(?:[-.][{LETTER}]+)*")
 _NO_SPACES = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17d3\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003134f"
 )

@@ -65,6 +65,11 @@ class WholeTexts:
         self.asked: list[str] = []
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        out = self._add(texts)
+        length = np.linalg.norm(out, axis=1, keepdims=True)
+        return np.asarray(out / np.maximum(length, 1e-9), np.float32)
+
+    def _add(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.asked += texts
         out = np.zeros((len(texts), self.dimension), np.float32)
         for row, text in enumerate(texts):
@@ -72,17 +77,16 @@ class WholeTexts:
                 word = MEANINGS.get(word, word)
                 for i in range(len(word)):
                     out[row] += _direction(f"^{word}$"[i : i + 3], self.dimension)
-        length = np.linalg.norm(out, axis=1, keepdims=True)
-        return np.asarray(out / np.maximum(length, 1e-9), np.float32)
+        return out
 
 
 class Pieces(WholeTexts):
-    """The same as a table of pieces: parts and words are embedded one by one."""
+    """The same as a table of pieces: queries are read word by word."""
 
     name = "pieces"
 
-    def tokenize(self, text: str) -> list[int]:
-        return [len(word) for word in text.split()]
+    def sums(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._add(texts)
 
 
 class Broken(WholeTexts):

@@ -13,7 +13,7 @@ from extproc.search.fusion import best, reciprocal_rank, z_score
 from extproc.search.measure import interval, measure
 from extproc.search.names import Names
 from extproc.search.near import Near
-from extproc.search.segments import MOST_SEGMENTS, content_words, first_sentence, segments
+from extproc.search.segments import MOST_SEGMENTS, MOST_WORDS, Reading, content_words, first_sentence
 from extproc.search.servers import detect_separator, rows_of_server, server_names, split_name
 
 scores = arrays(
@@ -103,17 +103,28 @@ def test_reciprocal_ranks_by_hand() -> None:
     np.testing.assert_allclose(fused, [0.5 / 61 + 0.5 / 63, 0.5 / 61, 0.5 / 62 + 0.5 / 62], rtol=1e-6)
 
 
-def test_segments_begin_with_the_whole_query() -> None:
-    query = "Find a hotel in Rome for May. Then send the address to Anna by mail."
-    assert segments(query) == [query, "Find a hotel in Rome for May", "Then send the address to Anna by mail"]
-    assert segments("refund a payment") == ["refund a payment"]
-    assert segments("") == [""]
-    assert len(segments("one two three four. " * 500)) <= MOST_SEGMENTS
+def parts_of(query: str) -> list[str]:
+    reading = Reading.of(query)
+    return [" ".join(reading.words[start:end]) for start, end in reading.parts]
+
+
+def test_parts_begin_with_the_whole_query() -> None:
+    assert parts_of("Find a hotel in Rome for May. Then mail getAddress to Anna.") == [
+        "find a hotel in rome for may then mail get address to anna",
+        "find a hotel in rome for may",
+        "then mail get address to anna",
+    ]
+    assert parts_of("refund a payment") == ["refund a payment"]
+    assert Reading.of("?!") == Reading((), ((0, 0),))
+    assert parts_of("ดูหมายเลข किताब") == ["ดูหมายเลข किताब"]
+    long = Reading.of("one two three four. " * 500)
+    assert len(long.parts) <= MOST_SEGMENTS
+    assert len(long.words) == MOST_WORDS
 
 
 def test_a_long_sentence_becomes_windows() -> None:
     words = [f"w{i}" for i in range(30)]
-    parts = segments(" ".join(words))
+    parts = parts_of(" ".join(words))
     assert all(any(word in part.split() for part in parts[1:]) for word in words)
 
 

@@ -70,7 +70,7 @@ def ext_proc_filter(options: Options) -> Tree:
         "grpc_service": {
             "envoy_grpc": {"cluster_name": CLUSTER_NAME},
             "retry_policy": note(
-                "Another replica is asked when one does not answer at all; half an exchange is never repeated.",
+                "Another replica is asked when one does not answer; half an exchange is never repeated.",
                 retry_policy(),
             ),
         },
@@ -161,7 +161,7 @@ def retry_policy() -> Tree:
 
 def processor_breakers(options: Options) -> Tree:
     """As many retries as streams: when a replica dies, all of its requests go to another at once."""
-    each: dict[str, Tree] = {kind: options.max_streams for kind in (*STREAM_KINDS, "max_retries")}
+    each: dict[str, Tree] = dict.fromkeys((*STREAM_KINDS, "max_retries"), options.max_streams)
     return {"thresholds": [each]}
 
 
@@ -178,8 +178,8 @@ def processor_cluster(options: Options) -> Tree:
         ),
         "circuit_breakers": note(
             f"""One gRPC stream for each request in flight. Envoy's default of 1,024 turns the next one into a
-            500; {options.max_streams:,} is the processor's own limits.exchanges. Its default of 3 retries at a
-            time is too few for the requests of a replica that died.""",
+            500; {options.max_streams:,} is the processor's own limits.exchanges. Its default of 3 retries at
+            a time is too few for the requests of a replica that died.""",
             processor_breakers(options),
         ),
         "health_checks": note(

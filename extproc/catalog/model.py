@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
-from typing import Literal
+from typing import Generic, Literal, Protocol, TypeVar
+
+
+class Digested(Protocol):
+    @property
+    def digest(self) -> bytes: ...
+
+
+T = TypeVar("T", bound=Digested)
 
 
 class ToolClass(StrEnum):
@@ -89,3 +97,16 @@ class Catalogue:
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self.tools)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByDigest(Generic[T]):
+    """A tool or catalogue as a cache key: its digest says everything about it, and is quick to compare."""
+
+    value: T
+
+    def __hash__(self) -> int:
+        return hash(self.value.digest)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByDigest) and other.value.digest == self.value.digest

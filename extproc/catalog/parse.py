@@ -164,7 +164,7 @@ def _annotations(raw: bytes) -> tuple[Annotations, str]:
 
 
 def _task_support(raw: bytes) -> Literal["forbidden", "optional", "required"]:
-    match slices.string(_child(raw, "taskSupport")):
+    match slices.string(slices.member(raw, "taskSupport")):
         case "optional":
             return "optional"
         case "required":
@@ -174,16 +174,7 @@ def _task_support(raw: bytes) -> Literal["forbidden", "optional", "required"]:
 
 
 def _is_app(raw: bytes) -> bool:
-    return bool(slices.string(_child(_child(raw, "ui"), "resourceUri")))
-
-
-def _child(raw: bytes | None, name: str) -> bytes | None:
-    if raw is None or not slices.is_object(raw):
-        return None
-    try:
-        return slices.members(raw).get(name)
-    except ValueError:
-        return None
+    return bool(slices.string(slices.member(slices.member(raw, "ui"), "resourceUri")))
 
 
 def _seconds(raw: bytes) -> float | None:

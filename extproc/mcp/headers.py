@@ -127,19 +127,10 @@ def param_headers(annotations: Mapping[str, tuple[str, ...]], arguments: bytes) 
     for suffix, path in annotations.items():
         raw: bytes | None = arguments
         for name in path:
-            raw = _member(raw, name)
+            raw = slices.member(raw, name)
         if raw is None or raw == b"null":
             continue
         text = slices.string(raw) if raw[:1] == b'"' else raw.decode()
         if text is not None and raw[:1] not in b"[{":
             made.append((PARAM_PREFIX + suffix, encode_value(text)))
     return tuple(made)
-
-
-def _member(raw: bytes | None, name: str) -> bytes | None:
-    if raw is None or not slices.is_object(raw):
-        return None
-    try:
-        return slices.members(raw).get(name)
-    except ValueError:
-        return None

@@ -63,6 +63,12 @@ def members_or_none(text: bytes | None) -> Members | None:
         return None
 
 
+def member(text: bytes | None, name: str) -> bytes | None:
+    """The raw value of one member, or None where there is no such object or member."""
+    found = members_or_none(text)
+    return None if found is None else found.get(name)
+
+
 def items(text: bytes) -> list[bytes]:
     """The raw elements of the JSON array ``text``.  Raises :class:`NotAnObject` or :class:`TooDeep`."""
     try:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
-from extproc.catalog.model import Catalogue, Tool
+from extproc.catalog.model import ByDigest, Catalogue, Tool
 from extproc.mcp import slices
 from extproc.mcp.slices import Members
 from extproc.rewriter.arguments import DescribeArguments, SearchArguments
@@ -78,25 +77,12 @@ def _hit(hit: Hit, with_schema: frozenset[str], shown: set[str], policy: Search)
     if tool.name in shown:
         return slices.join({"name": slices.quote(tool.name)})
     shown.add(tool.name)
-    return _rendered(_ByDigest(tool), policy.description_chars, tool.name in with_schema)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ByDigest:
-    """A tool as a cache key: its digest says everything about it, and is quick to compare."""
-
-    tool: Tool
-
-    def __hash__(self) -> int:
-        return hash(self.tool.digest)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ByDigest) and other.tool.digest == self.tool.digest
+    return _rendered(ByDigest(tool), policy.description_chars, tool.name in with_schema)
 
 
 @lru_cache(maxsize=20_000)
-def _rendered(key: _ByDigest, chars: int, with_schema: bool) -> bytes:
-    tool = key.tool
+def _rendered(key: ByDigest[Tool], chars: int, with_schema: bool) -> bytes:
+    tool = key.value
     parts: Members = {"name": slices.quote(tool.name)}
     description = one_line(tool.description or tool.title, chars)
     if description:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
-from extproc.catalog.model import Catalogue
+from extproc.catalog.model import ByDigest, Catalogue
 from extproc.search.servers import detect_separator, split_name
 
 MAX_CHARS = 320
@@ -19,23 +18,12 @@ def overview(catalogue: Catalogue) -> str:
     No counts: a text that changes with every tool would cost clients their prompt caches.  Control characters
     and line breaks of names do not survive.
     """
-    return _overview(_ByDigest(catalogue)) if len(catalogue) else ""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ByDigest:
-    catalogue: Catalogue
-
-    def __hash__(self) -> int:
-        return hash(self.catalogue.digest)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ByDigest) and other.catalogue.digest == self.catalogue.digest
+    return _overview(ByDigest(catalogue)) if len(catalogue) else ""
 
 
 @lru_cache(maxsize=256)
-def _overview(key: _ByDigest) -> str:
-    names = [tool.name for tool in key.catalogue]
+def _overview(key: ByDigest[Catalogue]) -> str:
+    names = [tool.name for tool in key.value]
     separator = detect_separator(names)
     servers = sorted({split_name(name, separator)[0] for name in names} - {""})
     return _fitted("Connected servers: ", [_shown(server) for server in servers]) if servers else ""

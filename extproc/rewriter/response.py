@@ -65,7 +65,7 @@ def finish(learned: Learned, known: Warm, settings: Settings, note: str = "") ->
 def finish_list(plan: plans.List, result: bytes, catalogue: Catalogue, settings: Settings) -> Replace:
     """The six and what is pinned; ``_meta`` of the server's own result stays."""
     tools = listed_tools(settings, catalogue)
-    return Replace(list_answer(plan.rpc, tools, _member(result, "_meta")))
+    return Replace(list_answer(plan.rpc, tools, slices.member(result, "_meta")))
 
 
 def _listing(
@@ -207,10 +207,3 @@ def _single(body: bytes) -> bytes:
     except ValueError:
         return body
     return elements[0] if len(elements) == 1 else body
-
-
-def _member(result: bytes, name: str) -> bytes | None:
-    try:
-        return slices.members(result).get(name)
-    except ValueError:
-        return None

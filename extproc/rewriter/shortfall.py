@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from extproc.catalog.model import Catalogue
+from extproc.catalog.model import ByDigest, Catalogue
 from extproc.catalog.parse import is_hidden
 from extproc.exchange.messages import Dialect
 from extproc.search.servers import SEPARATORS, detect_separator, split_name
@@ -39,7 +39,7 @@ def looks_cut(catalogue: Catalogue, dialect: Dialect) -> tuple[Shortfall, ...]:
     """Servers with exactly as many tools as a page has, sorted; none where the gateway passes pages on."""
     if dialect is not Dialect.AGENTGATEWAY or not catalogue.complete:
         return ()
-    return _looks_cut(_ByDigest(catalogue))
+    return _looks_cut(ByDigest(catalogue))
 
 
 def missing(server: str, offered: Iterable[str], catalogue: Catalogue, policy: Tools) -> int:
@@ -90,20 +90,9 @@ def _some(parts: list[str]) -> str:
     return ", ".join(parts[:_MAX_NAMED]) + more
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _ByDigest:
-    catalogue: Catalogue
-
-    def __hash__(self) -> int:
-        return hash(self.catalogue.digest)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ByDigest) and other.catalogue.digest == self.catalogue.digest
-
-
 @lru_cache(maxsize=256)
-def _looks_cut(key: _ByDigest) -> tuple[Shortfall, ...]:
-    names = [tool.name for tool in key.catalogue]
+def _looks_cut(key: ByDigest[Catalogue]) -> tuple[Shortfall, ...]:
+    names = [tool.name for tool in key.value]
     separator = detect_separator(names)
     sizes = Counter(split_name(name, separator)[0] for name in names)
     return tuple(Shortfall(server, size) for server, size in sorted(sizes.items()) if size in PAGES)

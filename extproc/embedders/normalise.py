@@ -117,7 +117,8 @@ def _replace(pattern: Mapping[str, str], content: str) -> Normaliser:
         compiled = re.compile(_spell_out_white_space(source))
     except re.error as error:
         raise UnsupportedTokenizer(f"normalizer Replace with the expression {source!r}: {error}") from error
-    return lambda text: compiled.sub(lambda _: content, text)
+    literal = content.replace("\\", r"\\")
+    return lambda text: compiled.sub(literal, text)
 
 
 def _spell_out_white_space(source: str) -> str:

@@ -50,7 +50,8 @@ class StaticEmbedder:
             raise ValueError(f"the mapping points outside a table of {len(rows)} rows")
         self._name = name
         self._tokenizer = tokenizer
-        self._rows = rows
+        # A plain view of the mapped file: indexing through numpy.memmap costs more than the rows themselves.
+        self._rows = rows.view(np.ndarray)
         self._weights = None if weights is None else weights.astype(np.float32)
         self._mapping = mapping
         self._max_length = max_length

@@ -161,10 +161,11 @@ class ToolWords:
         nearest = np.maximum.reduceat(cosines, starts, axis=1)
         np.maximum(nearest, 0, out=nearest)
         nearest *= nearest
-        if len(query.groups) == 1:
-            best[has] = nearest.mean(axis=0)
-        else:
-            best[has] = np.max([nearest[list(group)].mean(axis=0) for group in query.groups], axis=0)
+        share = np.zeros((len(query.groups), len(query.words)), np.float32)
+        for row, group in zip(share, query.groups, strict=True):
+            row[list(group)] = 1 / len(group)
+        found = share @ nearest
+        best[has] = found[0] if len(found) == 1 else np.maximum.reduce(found, axis=0)
         return best
 
     @property

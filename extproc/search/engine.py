@@ -23,8 +23,11 @@ from extproc.search.dense import (
 )
 from extproc.search.embedder import Embedder, EmbedderError, PieceTable, as_table
 from extproc.search.fields import Fields, Readings, Texts
+from extproc.search.stopwords import ENGLISH, FOREIGN
 from extproc.search.words import Analyzer
 from extproc.settings import Search
+
+_FUNCTION_WORDS = tuple(sorted(ENGLISH | FOREIGN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,8 @@ class Engine:
                 return Dense(matrix, None)
             words = list(dict.fromkeys(word for each in prepared for word in each.words))
             known = dict(zip(words, self._words(table, words), strict=True))
+            # Every second word of a query is one of these.
+            self._words(table, _FUNCTION_WORDS)
         except EmbedderError as error:
             self.on_failure(error)
             return None

@@ -12,7 +12,7 @@ from extproc.catalog.model import Catalogue, Tool
 from extproc.search.dense import QueryVectors, QueryWords
 from extproc.search.engine import Engine
 from extproc.search.fields import FIELDS, Named, Readings
-from extproc.search.fusion import Floats, best, reciprocal_rank, z_score
+from extproc.search.fusion import Floats, best, centred, reciprocal_rank
 from extproc.search.match import Match, Matcher
 from extproc.search.names import Names
 from extproc.search.ranking import (
@@ -212,7 +212,8 @@ class ToolIndex:
         if core.dense is not None and vectors is not None:
             cosine = core.dense.vectors @ vectors.parts[0]
             if len(vectors.parts) > 1:
-                cosine = np.maximum(cosine, (vectors.parts[1:] @ core.dense.vectors.T).max(axis=0))
+                parts = vectors.parts[1:] @ core.dense.vectors.T
+                np.maximum(cosine, np.maximum.reduce(parts, axis=0), out=cosine)
         if rows is None:
             rows = core.all_rows
         else:
@@ -250,14 +251,19 @@ class ToolIndex:
             top = best(fused, max(CANDIDATES, 2 * k))
             scores = fused[top]
         else:
-            cosine_z = z_score(cosine)
-            fused = gate * z_score(lexical) + (1 - gate) * cosine_z
+            nearness, scale = centred(cosine)
+            fused = nearness * np.float32((1 - gate) * scale)
+            if gate > 0:
+                by_words, word_scale = centred(lexical)
+                by_words *= np.float32(gate * word_scale)
+                fused += by_words
             top = best(fused, max(CANDIDATES, 2 * k))
             scores = fused[top]
             words = self._core.dense.words if self._core.dense is not None else None
             share = wordwise_share(gate, known_gate(match))
             if words is not None:
-                scores = refined(scores, cosine_z[top], words.likeness(vectors, rows[top]), share)
+                likeness = words.likeness(vectors, rows[top])
+                scores = refined(scores, nearness[top] * np.float32(scale), likeness, share)
         keep = worth_showing(lexical, cosine, top)
         top, scores = top[keep], scores[keep]
         order = np.lexsort((top, -scores))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from extproc.search.fusion import Floats
+from extproc.search.fusion import Floats, centred
 from extproc.search.match import Match
 
 KNOWN_ENOUGH = 0.7
@@ -46,11 +46,11 @@ def refined(scores: Floats, cosine_z: Floats, likeness: Floats, share: float) ->
     Over candidates alone, which all lie above the mean, a deviation of one stands for more than over all
     tools: hence the spread.
     """
-    deviation = float(likeness.std())
-    if deviation < 1e-9:
+    distance, scale = centred(likeness)
+    if not scale:
         return scores
-    alike = (likeness - likeness.mean()) * (_SPREAD / deviation)
-    return np.asarray(scores + share * (alike - cosine_z), np.float32)
+    alike = distance * np.float32(_SPREAD * scale)
+    return np.asarray(scores + np.float32(share) * (alike - cosine_z), np.float32)
 
 
 def wordwise_share(weight: float, known: float) -> float:

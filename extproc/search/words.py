@@ -179,6 +179,8 @@ class Analyzer:
 
 def _parts(chunk: str) -> list[str]:
     """Lower-case words of one chunk, at most ``MAX_WORD`` characters each."""
+    if chunk.isascii() and chunk.islower() and chunk.isalpha():
+        return [chunk[:MAX_WORD]]
     return [run.lower()[:MAX_WORD] for piece in _CAMEL.sub(" ", chunk).split() for run in _RUN.findall(piece)]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extproc.catalog.model import Catalogue, Tool
-from extproc.search.dense import QueryVectors, QueryWords
+from extproc.search.dense import QueryVectors, QueryWords, nearest_part
 from extproc.search.engine import Engine
 from extproc.search.fields import FIELDS, Named, Readings
 from extproc.search.fusion import Floats, best, centred, reciprocal_rank
@@ -210,10 +210,7 @@ class ToolIndex:
         cosine = None
         vectors = read.weighed(core.matcher.weights(match)) if isinstance(read, QueryWords) else read
         if core.dense is not None and vectors is not None:
-            cosine = core.dense.vectors @ vectors.parts[0]
-            if len(vectors.parts) > 1:
-                parts = vectors.parts[1:] @ core.dense.vectors.T
-                np.maximum(cosine, np.maximum.reduce(parts, axis=0), out=cosine)
+            cosine = nearest_part(core.dense.vectors, vectors.parts)
         if rows is None:
             rows = core.all_rows
         else:

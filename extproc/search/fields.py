@@ -35,7 +35,7 @@ class Named:
 class Texts:
     """Everything about one tool that is searched, as text; its schema is read once.
 
-    ``text``: ``server: split name. description Parameters: names``, at most 400 characters of description.
+    ``text``: ``server: split name. description Parameters: names``, at most 300 characters of description.
     ``sentence``: the first sentence of the description.
     """
 
@@ -53,7 +53,7 @@ class Texts:
         name = split_identifier(named.local)
         head = f"{split_identifier(named.server)}: {name}" if named.server else name
         names = split_identifier(", ".join(each for each, _ in parameters[:12]))
-        text = f"{head}. {described[:400]}" + (f" Parameters: {names}" if names else "")
+        text = f"{head}. {described[:300]}" + (f" Parameters: {names}" if names else "")
         return cls(named, parameters, clean(text), clean(name), clean(first_sentence(described)))
 
     def fields(self, analyzer: Analyzer) -> Fields:

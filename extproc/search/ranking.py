@@ -16,7 +16,7 @@ UNNAMED = 0.2
 """What is left of the weight of words when the query mentions nothing of that name: a paraphrase."""
 WORDWISE, WORDWISE_FOREIGN = 0.1, 0.1
 """Part of the word-by-word score in the vector side, and what is added for a query of unknown words."""
-CANDIDATES = 32
+CANDIDATES = 24
 """Tools that are compared word by word."""
 NOISE = 0.22
 """Cosine that the best tool must reach when no tool has any word of the query, else nothing is found."""

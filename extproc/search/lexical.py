@@ -120,9 +120,7 @@ def _idf(count: NDArray[np.int64], size: int, kind: Idf) -> NDArray[np.float64]:
 def name_shares(names: Sequence[Sequence[str]], vocabulary: dict[str, int]) -> Columns:
     """For each word the documents whose name has it, each with one part of that name's words."""
     pairs = [
-        (vocabulary[word], row, 1 / len(words))
-        for row, words in enumerate(map(set, names))
-        for word in words
+        (vocabulary[word], row, 1 / len(words)) for row, words in enumerate(map(set, names)) for word in words
     ]
     pairs.sort()
     term = np.array([pair[0] for pair in pairs], np.int64)

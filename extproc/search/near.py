@@ -40,11 +40,11 @@ class Near:
         """
         if len(word) < SHORTEST or not self._words:
             return ()
-        buckets = np.unique(_pairs([word]))
-        owners = np.concatenate([self._owner[self._start[b] : self._start[b + 1]] for b in buckets.tolist()])
+        buckets = set(_pairs([word]).tolist())
+        owners = np.concatenate([self._owner[self._start[b] : self._start[b + 1]] for b in buckets])
         shared = np.bincount(owners, minlength=len(self._words))
         likeness = 2 * shared / (self._count + len(buckets))
-        candidates = np.flatnonzero(likeness >= alike)
+        candidates = (likeness >= alike).nonzero()[0]
         order = candidates[np.argsort(-likeness[candidates], kind="stable")]
         found: list[tuple[int, float]] = []
         for i in order.tolist():

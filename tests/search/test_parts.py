@@ -9,12 +9,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from extproc.search.cache import ByteCache
+from extproc.search.dense import FUNCTION_WORD, UNKNOWN_WORD, QueryWords, nearest_part, product
 from extproc.search.fusion import best, reciprocal_rank, z_score
+from extproc.search.match import Matcher
 from extproc.search.measure import interval, measure
 from extproc.search.names import Names
 from extproc.search.near import Near
 from extproc.search.segments import MOST_SEGMENTS, MOST_WORDS, Reading, content_words, first_sentence
 from extproc.search.servers import detect_separator, rows_of_server, server_names, split_name
+from extproc.search.words import Analyzer
 
 scores = arrays(
     np.float32, st.integers(0, 40), elements=st.floats(-100, 100, width=32).map(lambda x: round(x, 1))
@@ -158,3 +161,35 @@ def test_measures_by_hand() -> None:
     assert measure(["a"], ["a", "a"])["recall@1"] == 1
     assert interval([1.0]) == 0
     assert interval([0.0, 1.0] * 50) == pytest.approx(1.96 * np.sqrt(0.25 * 100 / 99 / 100))
+
+
+@pytest.mark.parametrize("size", [500, 2000, 2003])
+def test_best_of_many_scores_with_ties_is_a_stable_sort(size: int) -> None:
+    scores = np.random.default_rng(size).integers(0, 40, size).astype(np.float32)
+    for k in (1, 5, 32):
+        assert best(scores, k).tolist() == np.argsort(-scores, kind="stable")[:k].tolist()
+
+
+@pytest.mark.parametrize("few", [1, 3, 24])
+def test_a_product_in_blocks_is_the_product(few: int) -> None:
+    random = np.random.default_rng(few)
+    rows, columns = (random.standard_normal((n, 256)).astype(np.float32) for n in (4001, few))
+    np.testing.assert_allclose(product(rows, columns), rows @ columns.T, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(nearest_part(rows, columns), (rows @ columns.T).max(1), rtol=1e-4, atol=1e-4)
+
+
+def test_a_part_is_the_weighted_sum_of_its_words() -> None:
+    reading = Reading.of("the red parcel")
+    words = QueryWords(reading, reading.words, np.eye(3, dtype=np.float32))
+    found = words.weighed({"red": 0.2}).parts[0]
+    expected = np.array([FUNCTION_WORD, 0.2, UNKNOWN_WORD])
+    np.testing.assert_allclose(found, expected / np.linalg.norm(expected), rtol=1e-5)
+
+
+def test_a_word_of_every_tool_tells_nothing_apart() -> None:
+    analyzer = Analyzer()
+    texts = ("send a parcel", "send a letter", "send a card")
+    matcher = Matcher([[analyzer.tokens(text), [], [], [], []] for text in texts])
+    weights = matcher.weights(matcher.match(analyzer.asked("send one letter to pluto")))
+    assert weights["send"] < weights["letter"] <= 1
+    assert "pluto" not in weights

@@ -145,8 +145,13 @@ class Processor:
                 if not profile.settings.catalog.watch:
                     return PassThrough()
                 return request.listen(self._caller(profile, message, session, revision))
+            case routes.Respelled(body):
+                return Forward(body)
             case routes.Refused(reply):
+                self._metrics.refusals.labels("request").inc()
                 return reply
+            case routes.NotifiesCall(name):
+                return request.notified(name, profile.settings)
             case routes.Cancels(request_id, session):
                 self._batches.cancel(self._caller(profile, message, session, ""), request_id)
                 return PassThrough()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -55,6 +55,7 @@ class _Entry(msgspec.Struct):
     meta: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="_meta")
 
 
+_T = TypeVar("_T", "_Result", "_Entry")
 _result = msgspec.json.Decoder(_Result)
 _entry = msgspec.json.Decoder(_Entry)
 
@@ -67,8 +68,8 @@ def parse_page(result: bytes, policy: Tools, *, modern: bool, limit: int = 50_00
     """
     try:
         result.decode()
-        page = _result.decode(result)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        page = _decoded(_result, _Result, result)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise NotAToolList(str(error)) from None
     if len(page.tools) > limit:
         raise NotAToolList(f"more than {limit} tools")
@@ -86,8 +87,8 @@ def parse_page(result: bytes, policy: Tools, *, modern: bool, limit: int = 50_00
 def parse_tool(raw: bytes, policy: Tools, *, modern: bool) -> Tool | None:
     """One tool definition, or None when it is none a client could use."""
     try:
-        entry = _entry.decode(raw)
-    except (msgspec.MsgspecError, RecursionError):
+        entry = _decoded(_entry, _Entry, raw)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
     name = slices.string(bytes(entry.name))
     if not name:
@@ -104,8 +105,8 @@ def parse_tool(raw: bytes, policy: Tools, *, modern: bool) -> Tool | None:
     tool_class = _class_of(name, annotations, policy)
     return Tool(
         name=name,
-        title=slices.string(bytes(entry.title)) or annotated_title,
-        description=slices.string(bytes(entry.description)) or "",
+        title=slices.text(bytes(entry.title)) or annotated_title,
+        description=slices.text(bytes(entry.description)) or "",
         raw=raw,
         input_schema=schema,
         annotations=annotations,
@@ -114,6 +115,19 @@ def parse_tool(raw: bytes, policy: Tools, *, modern: bool) -> Tool | None:
         task_support=_task_support(bytes(entry.execution)),
         app=_is_app(bytes(entry.meta)),
     )
+
+
+def _decoded(decoder: msgspec.json.Decoder[_T], kind: type[_T], raw: bytes) -> _T:
+    """The struct; where msgspec refuses an escape that JSON allows, from members taken apart another way."""
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.MsgspecError:
+        found: dict[str, object] = {name: msgspec.Raw(value) for name, value in slices.members(raw).items()}
+        if kind is _Result and "tools" in found:
+            found["tools"] = [msgspec.Raw(item) for item in slices.items(slices.members(raw)["tools"])]
+        return msgspec.convert(found, kind)
 
 
 def is_hidden(name: str, policy: Tools) -> bool:
@@ -159,7 +173,7 @@ def _annotations(raw: bytes) -> tuple[Annotations, str]:
             idempotent=flag("idempotentHint", False),
             open_world=flag("openWorldHint", True),
         ),
-        slices.string(found.get("title")) or "",
+        slices.text(found.get("title")) or "",
     )
 
 

@@ -68,16 +68,11 @@ def reading_mode(opening: Opening, server: Server) -> BodyMode:
     return BodyMode.STREAMED if opening.dialect is Dialect.ENVOY else BodyMode.BUFFERED
 
 
-_UNREAD_TYPES = (
-    "multipart/",
-    "application/octet-stream",
-    "application/x-www-form-urlencoded",
-    "application/grpc",
-)
-
-
 def carries_message(headers: Headers) -> bool:
-    """Whether a request with these headers may carry an MCP message in its body."""
+    """Whether a request with these headers may carry an MCP message in its body.
+
+    The content type is no reason not to look: servers are known to read JSON under any name.
+    """
     method = ""
     content_type = ""
     for name, value in headers:
@@ -85,4 +80,4 @@ def carries_message(headers: Headers) -> bool:
             method = value
         elif name == "content-type":
             content_type = value.strip().lower()
-    return method == "POST" and not content_type.startswith(_UNREAD_TYPES)
+    return method == "POST" and not content_type.startswith("application/grpc")

@@ -13,16 +13,30 @@ from typing import TypeAlias
 
 import msgspec
 
+from extproc.mcp import slowly
+from extproc.mcp.slowly import NotAnObject, TooDeep
+
+__all__ = [
+    "Ambiguous",
+    "Members",
+    "NotAnObject",
+    "TooDeep",
+    "encode",
+    "is_object",
+    "items",
+    "join",
+    "join_array",
+    "member",
+    "members",
+    "members_or_none",
+    "quote",
+    "string",
+    "text",
+    "value",
+]
+
 Members: TypeAlias = dict[str, bytes]
 """Member name to the raw bytes of its value, in document order."""
-
-
-class NotAnObject(ValueError):
-    """The text is no JSON object."""
-
-
-class TooDeep(ValueError):
-    """The text nests deeper than the parser goes (about a thousand levels)."""
 
 
 class Ambiguous(ValueError):
@@ -45,8 +59,10 @@ def members(text: bytes) -> Members:
         found = {name: bytes(value) for name, value in _members.decode(text).items()}
     except RecursionError:
         raise TooDeep("nested too deeply") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise NotAnObject(str(error)) from None
+    except msgspec.MsgspecError as error:
+        return _with_surrogates(text, error)
     # Compact text without a repeated name is exactly as long as its parts; the rest is looked at closely.
     if len(text) != _compact_length(found) and _has_duplicates(text):
         raise Ambiguous("a member name stands twice")
@@ -76,8 +92,12 @@ def items(text: bytes) -> list[bytes]:
         return [bytes(item) for item in _items.decode(text)]
     except RecursionError:
         raise TooDeep("nested too deeply") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise NotAnObject(str(error)) from None
+    except msgspec.MsgspecError as error:
+        if b"\\u" not in text:
+            raise NotAnObject(str(error)) from None
+        return [raw for _, raw in slowly.elements(text.decode(), "[")]
 
 
 def join(parts: Mapping[str, bytes]) -> bytes:
@@ -122,8 +142,31 @@ def string(text: bytes | None) -> str | None:
         return None
 
 
+def text(raw: bytes | None) -> str | None:
+    """Like :func:`string`, for texts that are only read: half a surrogate pair becomes U+FFFD."""
+    found = string(raw)
+    if found is not None or raw is None or raw[:1] != b'"':
+        return found
+    try:
+        loose = json.loads(raw)
+    except ValueError:
+        return None
+    return str(loose).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def is_object(text: bytes | None) -> bool:
     return text is not None and text[:1] == b"{"
+
+
+def _with_surrogates(text: bytes, error: msgspec.MsgspecError) -> Members:
+    """Escapes of half a surrogate pair are valid JSON (RFC 8259, section 8.2) that msgspec does not take."""
+    if b"\\u" not in text:
+        raise NotAnObject(str(error)) from None
+    pairs = slowly.elements(text.decode(), "{")
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Ambiguous("a member name stands twice")
+    return found
 
 
 def _compact_length(found: Members) -> int:

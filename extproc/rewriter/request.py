@@ -51,12 +51,14 @@ def decide(route: Opens | Lists | CallsMeta | CallsDirect, known: Known) -> OnRe
     match route:
         case Opens(call):
             if not known.settings.instructions.enabled and not known.route:
-                return PassThrough()
-            return Forward(plan=plans.Guide(call, known.caller))
+                return PassThrough() if call.unchanged is None else Forward(call.unchanged)
+            return Forward(call.unchanged, plan=plans.Guide(call, known.caller))
         case Lists(call):
             return _list(call, known)
         case CallsDirect(call, name):
-            return _direct(call, name, known)
+            decision = _direct(call, name, known)
+            passes = isinstance(decision, PassThrough) and call.unchanged is not None
+            return Forward(call.unchanged) if passes else decision
         case CallsMeta(call, Meta.SEARCH, raw):
             return _search(call, arguments.search(raw), known)
         case CallsMeta(call, Meta.DESCRIBE, raw):
@@ -65,6 +67,13 @@ def decide(route: Opens | Lists | CallsMeta | CallsDirect, known: Known) -> OnRe
             return _call_many(call, raw, known)
         case CallsMeta(call, meta, raw):
             return _call(call, meta, arguments.call(raw, meta), known)
+
+
+def notified(name: str, settings: Settings) -> PassThrough | Reply:
+    """A call without an id passes where direct calls do, and is judged by its name only."""
+    if settings.calls.direct == "allow" and not is_hidden(name, settings.tools):
+        return PassThrough()
+    return rpc.http_error(400, b"null", rpc.INVALID_REQUEST, "Invalid request: tools/call must have an id")
 
 
 def listen(caller: CallerContext) -> Forward:
@@ -273,7 +282,7 @@ def _ask_list(call: rpc.Rpc, plan: plans.Plan) -> Forward:
     set_, remove = _routing_headers(call, "tools/list", None)
     body = call.with_params(params, method="tools/list", id=call.upstream_id)
     if call.method == "tools/list" and call.upstream_id == call.id and params == call.params:
-        return Forward(None, set_, remove, plan)
+        return Forward(call.unchanged, set_, remove, plan)
     return Forward(body, set_, remove, plan)
 
 

@@ -100,7 +100,7 @@ def _guide(plan: plans.Guide, envelope: Members, settings: Settings) -> OnRespon
         return Keep()
     if not has_tools:
         return Keep()
-    original = slices.string(parts.get("instructions")) or ""
+    original = slices.text(parts.get("instructions")) or ""
     text = combine(original, settings.instructions)
     if text == original:
         return Keep()

@@ -6,6 +6,7 @@ of the processor may have judged the headers (SEP-2243, "any server that process
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -17,6 +18,10 @@ from extproc.rewriter.meta_tools import NAMES, Meta
 
 TOUCHED = frozenset({"initialize", "server/discover", "tools/list", "tools/call"})
 HEADER_MISMATCH = -32020
+_ENVELOPE = frozenset({"jsonrpc", "id", "method", "params"})
+_CALL = frozenset({"name", "arguments"})
+_ROUTED = ("name", "uri")
+_INTEGER = re.compile(rb"-?[0-9]+\Z")
 _DESCRIPTIONS_OF = {
     "mcp-method": "Mcp-Method",
     "mcp-name": "Mcp-Name",
@@ -27,6 +32,13 @@ _DESCRIPTIONS_OF = {
 @dataclass(frozen=True, slots=True)
 class Untouched:
     """Passes byte for byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Respelled:
+    """Passes, with names that a router reads spelled plainly."""
+
+    body: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +76,13 @@ class CallsDirect:
 
 
 @dataclass(frozen=True, slots=True)
+class NotifiesCall:
+    """A ``tools/call`` without an id: no request, but some servers run the tool all the same."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Cancels:
     """``notifications/cancelled``; passes, and ends work of our own for that request."""
 
@@ -93,7 +112,18 @@ class EndsSession:
 
 
 Route: TypeAlias = (
-    Untouched | Refused | Opens | Lists | CallsMeta | CallsDirect | Cancels | Resumes | Listens | EndsSession
+    Untouched
+    | Respelled
+    | Refused
+    | Opens
+    | Lists
+    | CallsMeta
+    | CallsDirect
+    | NotifiesCall
+    | Cancels
+    | Resumes
+    | Listens
+    | EndsSession
 )
 
 
@@ -110,44 +140,72 @@ def route(request: Request) -> Route:
         return EndsSession(session)
     if method != "POST" or not request.body:
         return Untouched()
+    if table.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        text = "Request bodies must not be compressed here: send the message without content-encoding"
+        return Refused(rpc.http_error(415, b"null", rpc.INVALID_REQUEST, text))
     try:
         envelope = slices.members(request.body)
     except slices.NotAnObject:
-        return _array(request)
+        return _no_object(request)
     except (slices.TooDeep, slices.Ambiguous) as error:
         return Refused(rpc.http_error(400, b"null", rpc.INVALID_REQUEST, f"Invalid request: {error}"))
     return _message(request, table, envelope, session)
 
 
 def _message(request: Request, table: dict[str, str], envelope: Members, session: str | None) -> Route:
+    if any(name not in _ENVELOPE and name.casefold() in _ENVELOPE for name in envelope):
+        return _invalid(envelope, "member names are case-sensitive")
     method = slices.string(envelope.get("method"))
     if method is None:
         return Untouched()
     try:
         params = slices.members(envelope["params"]) if slices.is_object(envelope.get("params")) else {}
         meta = slices.members(params["_meta"]) if slices.is_object(params.get("_meta")) else {}
-    except slices.NotAnObject:
-        return Untouched()
-    except (slices.TooDeep, slices.Ambiguous) as error:
-        return Refused(
-            rpc.http_error(400, _id_or_null(envelope), rpc.INVALID_REQUEST, f"Invalid request: {error}")
-        )
+    except ValueError as error:
+        return _invalid(envelope, str(error))
+    envelope, params, respelled = _plainly_spelled(envelope, params)
     if "id" not in envelope:
+        if method == "tools/call":
+            return NotifiesCall(slices.string(params.get("name")) or "")
         if method == "notifications/cancelled" and "requestId" in params:
             return Cancels(params["requestId"], session)
         return Untouched()
     if method == "subscriptions/listen":
         return Listens(session, _revision(table, method, params, meta))
     if method not in TOUCHED:
-        return Untouched()
+        return Respelled(slices.join(envelope)) if respelled else Untouched()
+    if method == "tools/call" and any(name not in _CALL and name.casefold() in _CALL for name in params):
+        return _invalid(envelope, "member names are case-sensitive")
     revision = _revision(table, method, params, meta)
     made = tuple(name for name in table if name.startswith(headers.PARAM_PREFIX))
-    call = rpc.Rpc(envelope["id"], method, envelope, params, revision, session, made)
+    call = rpc.Rpc(envelope["id"], method, envelope, params, revision, session, made, respelled)
     if not _is_id(call.id):
         return Refused(rpc.http_error(400, b"null", rpc.INVALID_REQUEST, "id must be a string or an integer"))
     if reason := _disagreement(request.headers, table, call, meta):
         return Refused(rpc.http_error(400, call.id, HEADER_MISMATCH, f"Header mismatch: {reason}"))
     return _method(call)
+
+
+def _invalid(envelope: Members, why: str) -> Refused:
+    return Refused(rpc.http_error(400, _id_or_null(envelope), rpc.INVALID_REQUEST, f"Invalid request: {why}"))
+
+
+def _plainly_spelled(envelope: Members, params: Members) -> tuple[Members, Members, bool]:
+    """Method and names without needless escapes, and whether any had one.
+
+    Envoy's ``mcp_router`` takes the server's prefix off a name by its decoded length: an escape in it makes
+    the rewritten body shorter than its content-length, and the next request there is swallowed.
+    """
+    if b"\\" not in envelope["method"] and not any(b"\\" in params.get(name, b"") for name in _ROUTED):
+        return envelope, params, False
+    plain = dict(params)
+    for name in _ROUTED:
+        if (said := slices.string(params.get(name))) is not None:
+            plain[name] = slices.quote(said)
+    spelled = {**envelope, "method": slices.quote(slices.string(envelope["method"]) or "")}
+    if plain:
+        spelled["params"] = slices.join(plain)
+    return spelled, plain, spelled != envelope
 
 
 def _method(call: rpc.Rpc) -> Route:
@@ -166,17 +224,33 @@ def _method(call: rpc.Rpc) -> Route:
     return CallsDirect(call, name)
 
 
-def _array(request: Request) -> Route:
+def _no_object(request: Request) -> Route:
+    """What is no JSON object passes only when no parser, however lenient, could read a message in it.
+
+    Servers and gateways are known to take truncated text, byte order marks, UTF-16, NaN and invalid UTF-8; a
+    list or call in such a body would go round the six tools and ``calls.direct``.
+    """
+    body = request.body
+    if body.lstrip()[:1] == b"[":
+        try:
+            return _array(slices.items(body))
+        except ValueError:
+            return _unreadable()
+    return _unreadable() if b"{" in body or b"[" in body else Untouched()
+
+
+def _unreadable() -> Refused:
+    text = "Parse error: the body is not valid JSON in UTF-8"
+    return Refused(rpc.http_error(400, b"null", rpc.PARSE_ERROR, text))
+
+
+def _array(elements: list[bytes]) -> Route:
     """A batch is split by nobody: what would have to be rewritten inside one is refused."""
-    if request.body.lstrip()[:1] != b"[":
-        return Untouched()
     try:
-        elements = [slices.members(item) for item in slices.items(request.body)]
-    except slices.NotAnObject:
-        return Untouched()
+        messages = [slices.members(element) for element in elements if slices.is_object(element)]
     except ValueError as error:
         return Refused(rpc.http_error(400, b"null", rpc.INVALID_REQUEST, f"Invalid request: {error}"))
-    if any(slices.string(element.get("method")) in TOUCHED for element in elements):
+    if any(slices.string(message.get("method")) in TOUCHED for message in messages):
         text = (
             "Batches with initialize, tools/list or tools/call are not supported here: send each on its own"
         )
@@ -196,7 +270,7 @@ def _revision(table: dict[str, str], method: str, params: Members, meta: Members
 
 
 def _is_id(raw: bytes) -> bool:
-    return raw[:1] == b'"' or raw[:1].isdigit() or raw[:1] == b"-"
+    return raw[:1] == b'"' or _INTEGER.match(raw) is not None
 
 
 def _id_or_null(envelope: Members) -> bytes:
@@ -215,7 +289,8 @@ def _disagreement(request_headers: Headers, table: dict[str, str], call: rpc.Rpc
         shown = _DESCRIPTIONS_OF[header]
         value = table.get(header)
         if value is None:
-            if call.modern:
+            # An unknown revision is for the server to refuse, in its own words.
+            if call.modern and revisions.is_known(call.revision):
                 return f"{shown} is missing"
             continue
         if len(table) != len(request_headers) and len(headers.get_all(request_headers, header)) > 1:

@@ -11,6 +11,7 @@ from extproc.exchange.messages import Headers, Reply
 from extproc.mcp import revisions, slices
 from extproc.mcp.slices import Members
 
+PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
@@ -31,10 +32,17 @@ class Rpc:
     session: str | None = field(repr=False, default=None)
     param_headers: tuple[str, ...] = ()
     """Names of the ``Mcp-Param-*`` headers that came with the request."""
+    respelled: bool = False
+    """Whether method or names had needless escapes, which ``envelope`` and ``params`` no longer have."""
 
     @cached_property
     def modern(self) -> bool:
         return revisions.is_modern(self.revision)
+
+    @property
+    def unchanged(self) -> bytes | None:
+        """The body of a request that goes on as it is; None where that is every byte it came with."""
+        return slices.join(self.envelope) if self.respelled else None
 
     @cached_property
     def upstream_id(self) -> bytes:

@@ -217,7 +217,6 @@ async def test_a_cancellation_passes_with_the_id_the_server_knows(setup: Setup) 
 
 UNREADABLE = [
     b"",
-    b"{",
     b"nonsense",
     b'"text"',
     b"5",
@@ -237,6 +236,49 @@ async def test_what_is_no_message_passes(setup: Setup, body: bytes) -> None:
     reply = await client.post(body)
     assert reply.outcome.upstream is not None
     assert reply.outcome.upstream.body == body
+
+
+LIST = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"%s}'
+HALF = b',"params":{"x":"\\ud800"}'
+LENIENT = {
+    "open brace": b"{",
+    "cut off": (LIST % b"")[:-1],
+    "trailing comma": LIST % b",",
+    "trailing bytes": LIST % b"" + b"]",
+    "single quotes": (LIST % b"").replace(b'"', b"'"),
+    "byte order mark": b"\xef\xbb\xbf" + LIST % b"",
+    "utf-16": (LIST % b"").decode().encode("utf-16"),
+    "utf-16 without a mark": (LIST % b"").decode().encode("utf-16-le"),
+    "not utf-8": LIST % b',"x":"\xff"',
+    "not a number": LIST % b',"x":NaN',
+    "comment": b"/**/" + LIST % b"",
+    "other case": (LIST % b"").replace(b"method", b"Method"),
+    "folded case": (LIST % b"").replace(b'"id"', b'"param\xc5\xbf":{},"id"'),
+    "batch": b"[1," + LIST % b"" + b"]",
+    "batch that cannot be read": b"[" + LIST % b"" + b',{"x":"\xff"}]',
+    "compressed": gzip.compress(LIST % b""),
+}
+"""Bodies that are no exact JSON message, and that some server or gateway reads as one."""
+
+
+@widely
+@pytest.mark.parametrize("kind", LENIENT)
+async def test_what_only_lenient_parsers_read_is_refused(setup: Setup, kind: str) -> None:
+    world = setup.world({"calls": {"direct": "deny"}})
+    client = await world.opened()
+    extra = (("content-encoding", "gzip"),) if kind == "compressed" else ()
+    reply = await client.post(LENIENT[kind], extra)
+    assert reply.outcome.local
+    assert reply.status == (415 if kind == "compressed" else 400)
+
+
+@widely
+async def test_half_a_surrogate_pair_hides_nothing(setup: Setup) -> None:
+    """Valid JSON that parsers disagree about: the list becomes the six all the same."""
+    world = setup.world()
+    client = await world.warm()
+    listed = await client.post(LIST % HALF, client.message_headers("tools/list", {}))
+    assert not [name for name in REAL if name in listed.http.body.decode()]
 
 
 @widely

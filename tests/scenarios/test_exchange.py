@@ -243,16 +243,23 @@ async def test_other_verbs_pass(variant: Variant, method: str) -> None:
 
 
 @every_variant
-async def test_an_upload_is_not_read(variant: Variant) -> None:
-    core = Core(Script(), variant.server)
+@pytest.mark.parametrize(
+    ("media_type", "asked"),
+    [
+        ("application/grpc", 0),
+        ("application/octet-stream", 1),
+        ("multipart/form-data; boundary=x", 1),
+        ("text/plain", 1),
+    ],
+)
+async def test_a_body_is_read_under_any_name_but_grpc(variant: Variant, media_type: str, asked: int) -> None:
+    core = Core(Script(PassThrough()), variant.server)
     sent = request(variant)
-    upload = HttpRequest(
-        "POST", "/up", (("content-type", "application/octet-stream"),), sent.body, sent.trailers
-    )
+    upload = HttpRequest("POST", "/up", (("content-type", media_type),), sent.body, sent.trailers)
     outcome = await Gateway(variant.config, core, json_server(variant)).send(upload)
     assert outcome.upstream is not None
     assert outcome.upstream.body == BODY
-    assert core.asked == []
+    assert [type(message) for message in core.asked].count(Request) == asked
 
 
 @every_variant

@@ -28,6 +28,8 @@ _NEWER = re.compile(
     "\U0001e2ae\U0001e2ec-\U0001e2ef\U0001f16c\U0001fbf0-\U0001fbf9"
     "]+)"
 )
+_SEPARATORS = r"[_\-./:\s]+"
+_CAMEL = "(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
 # Constructs that mean the same to Oniguruma and to Python's re once \s is spelled out.
 _PORTABLE_REGEX = re.compile(r"(?:[^\\(*]|\\[\-./:\]\[+?*|\\s]|\((?:\?<?[=!])|\*(?!\+))*")
 
@@ -60,6 +62,24 @@ def compile_normaliser(spec: Mapping[str, Any] | None) -> Normaliser:
             return _replace(spec["pattern"], str(spec["content"]))
         case kind:
             raise UnsupportedTokenizer(f"normalizer {kind}")
+
+
+def splits_at_space(spec: Mapping[str, Any] | None) -> bool:
+    """Whether ASCII text may be normalised chunk by chunk, cut at white space.
+
+    True for chains that turn every run of white space and ``_-./:`` into one space and do nothing else that
+    looks beyond a chunk.
+    """
+    steps = spec["normalizers"] if spec is not None and spec.get("type") == "Sequence" else [spec or {}]
+    plain = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents"}
+    replaced = [
+        (step["pattern"].get("Regex"), step["content"]) for step in steps if step.get("type") == "Replace"
+    ]
+    return (
+        all(step.get("type") in plain or step.get("type") == "Replace" for step in steps)
+        and set(replaced) <= {(_SEPARATORS, " "), (_CAMEL, " ")}
+        and (_SEPARATORS, " ") in replaced
+    )
 
 
 def lower(text: str) -> str:

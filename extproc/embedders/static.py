@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from extproc.embedders.safetensors import read_tensors
 from extproc.embedders.unigram import UnigramTokenizer, load_tokenizer
 
-_BATCH_PIECES = 4096
+_BATCH_PIECES = 16_384
+_BLOCK = 2048
 
 
 class _Config(msgspec.Struct, gc=False):
@@ -102,19 +103,46 @@ class StaticEmbedder:
 
     def _sums(self, batch: list[list[int]], pieces: int) -> NDArray[np.float32]:
         ids = np.fromiter(chain.from_iterable(batch), np.int64, pieces)
-        rows = self._rows[ids if self._mapping is None else self._mapping[ids]].astype(np.float32)
         if len(batch) == 1:
+            rows = self._table(ids)
             return (rows.sum(0) if self._weights is None else self._weights[ids] @ rows)[None]
-        if self._weights is not None:
-            rows *= self._weights[ids][:, None]
+        table = None
+        if pieces > _BLOCK:
+            # Pieces repeat: each different row is read from the file, widened and weighed once.
+            seen = np.zeros(self._tokenizer.size, np.bool_)
+            seen[ids] = True
+            different = np.flatnonzero(seen)
+            table = self._weighed(different)
+            place = np.zeros(self._tokenizer.size, np.int64)
+            place[different] = np.arange(len(different))
+            ids = place[ids]
         # One sum for each text: reduceat along the first axis takes ten times as long.
         out = np.empty((len(batch), self.dimension), np.float32)
-        start = 0
-        for i, ids_of_text in enumerate(batch):
-            end = start + len(ids_of_text)
-            np.add.reduce(rows[start:end], axis=0, out=out[i])
-            start = end
+        add = np.add.reduce
+        first = 0
+        while first < len(batch):
+            last, size = first, 0
+            while last < len(batch) and (not size or size + len(batch[last]) <= _BLOCK):
+                size += len(batch[last])
+                last += 1
+            block, ids = ids[:size], ids[size:]
+            rows = self._weighed(block) if table is None else table.take(block, axis=0)
+            start = 0
+            for i in range(first, last):
+                end = start + len(batch[i])
+                add(rows[start:end], axis=0, out=out[i])
+                start = end
+            first = last
         return out
+
+    def _table(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        return self._rows[ids if self._mapping is None else self._mapping[ids]].astype(np.float32)
+
+    def _weighed(self, ids: NDArray[Any]) -> NDArray[np.float32]:
+        rows = self._table(ids)
+        if self._weights is not None:
+            rows *= self._weights[ids][:, None]
+        return rows
 
 
 def load_static(folder: Path) -> StaticEmbedder:

@@ -7,19 +7,28 @@ path over piece log-probabilities (Kudo 2018, arXiv:1804.10959).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
 
-from extproc.embedders.normalise import Normaliser, UnsupportedTokenizer, compile_normaliser
+from extproc.embedders.normalise import (
+    Normaliser,
+    UnsupportedTokenizer,
+    compile_normaliser,
+    splits_at_space,
+)
 
 # What an unknown character costs below the worst piece; sentencepiece's constant.
 _UNKNOWN_PENALTY = 10.0
 _CACHED_WORDS = 40_000
 _CACHED_WORD_LENGTH = 32
 _MARK = "\u2581"
+_CHUNKS = re.compile(r"[^\t-\r ]+").findall
+_SEPARATORS = frozenset("_-./: \t\n\v\f\r")
 
 
 class _Tokenizer(msgspec.Struct, gc=False):
@@ -50,6 +59,7 @@ class UnigramTokenizer:
         normalise: Normaliser,
         mark_first: bool,
         added: Mapping[str, int],
+        by_chunk: bool = False,
     ) -> None:
         self.unknown = unknown
         self.size = len(vocabulary)
@@ -62,6 +72,12 @@ class UnigramTokenizer:
             if piece and len(piece) > longest.get(piece[0], 0):
                 longest[piece[0]] = len(piece)
         self._longest = longest
+        # The best that can follow, by first character; no bound where a score above 0 could add to it.
+        highest = dict.fromkeys(longest, self._unknown_score)
+        for piece, i in self._ids.items():
+            if piece and self._scores[i] > highest[piece[0]]:
+                highest[piece[0]] = self._scores[i]
+        self._highest = highest if max(self._scores, default=0.0) <= 0 else {}
         self._normalise = normalise
         self._mark_first = mark_first
         self._added = dict(added)
@@ -71,9 +87,14 @@ class UnigramTokenizer:
             else None
         )
         self._words: dict[str, tuple[int, ...]] = {}
+        # ``by_chunk``: ASCII text is normalised chunk by chunk (``splits_at_space``) and chunks repeat too.
+        self._by_chunk = by_chunk and mark_first and self._added_pattern is None
+        self._chunks: dict[str, tuple[int, ...]] = {}
 
     def encode(self, text: str) -> list[int]:
         """Ids of ``text``, unknown pieces included, no special tokens added."""
+        if self._by_chunk and text.isascii():
+            return self._encode_chunks(text)
         if self._added_pattern is None or not self._added_pattern.search(text):
             return self._encode_plain(text)
         ids: list[int] = []
@@ -83,6 +104,25 @@ class UnigramTokenizer:
             ids.append(self._added[match[0]])
             position = match.end()
         return ids + self._encode_plain(text[position:])
+
+    def _encode_chunks(self, text: str) -> list[int]:
+        ids: list[int] = []
+        known = self._chunks
+        for chunk in _CHUNKS(text):
+            ids += known.get(chunk) or self._chunk(chunk)
+        # A separator at the end is a word mark with nothing after it.
+        if text and text[-1] in _SEPARATORS:
+            ids += self._word(_MARK)
+        return ids
+
+    def _chunk(self, chunk: str) -> tuple[int, ...]:
+        words = self._normalise(chunk).split(" ")
+        ids = tuple(chain.from_iterable(self._word(_MARK + word) for word in words if word))
+        if len(chunk) <= _CACHED_WORD_LENGTH:
+            if len(self._chunks) >= _CACHED_WORDS:
+                self._chunks = {}
+            self._chunks[chunk] = ids
+        return ids
 
     def _encode_plain(self, text: str) -> list[int]:
         text = self._normalise(text).replace(" ", _MARK)
@@ -113,31 +153,35 @@ class UnigramTokenizer:
         return ids
 
     def _best_path(self, word: str) -> tuple[int, ...]:
-        ids, scores, longest = self._ids, self._scores, self._longest
+        find, scores, longest = self._ids.get, self._scores, self._longest.get
         unknown, unknown_score = self.unknown, self._unknown_score
+        highest = self._highest.get
         size = len(word)
-        best: list[float | None] = [None] * (size + 1)
+        best = [-math.inf] * (size + 1)
         best[0] = 0.0
         origin = [0] * (size + 1)
         piece_at = [unknown] * (size + 1)
+        reach = self._greedy(word)
         for start in range(size):
             here = best[start]
-            if here is None:
+            first = word[start]
+            # Branch and bound: no path from here is better than one that is known.
+            if here + highest(first, math.inf) < reach or here == -math.inf:
                 continue
-            single = False
-            for end in range(start + 1, min(size, start + longest.get(word[start], 0)) + 1):
-                piece = ids.get(word[start:end])
+            after = start + 1
+            last = start + longest(first, 0)
+            if last > size:
+                last = size
+            for end in range(after, last + 1):
+                piece = find(word[start:end])
                 if piece is not None:
                     score = scores[piece] + here
-                    known = best[end]
-                    if known is None or score > known:
+                    if score > best[end]:
                         best[end], origin[end], piece_at[end] = score, start, piece
-                    single = single or end == start + 1
-            if not single:
+            if last == start or find(first) is None:
                 score = unknown_score + here
-                known = best[start + 1]
-                if known is None or score > known:
-                    best[start + 1], origin[start + 1], piece_at[start + 1] = score, start, unknown
+                if score > best[after]:
+                    best[after], origin[after], piece_at[after] = score, start, unknown
         path: list[int] = []
         end = size
         while end > 0:
@@ -148,6 +192,22 @@ class UnigramTokenizer:
             end = origin[end]
         path.reverse()
         return tuple(path)
+
+    def _greedy(self, word: str) -> float:
+        """The score of one path, that of the longest pieces: no better one is below it."""
+        find, longest = self._ids.get, self._longest.get
+        size, start, score = len(word), 0, 0.0
+        while start < size:
+            for end in range(min(size, start + longest(word[start], 0)), start, -1):
+                piece = find(word[start:end])
+                if piece is not None:
+                    score += self._scores[piece]
+                    start = end
+                    break
+            else:
+                score += self._unknown_score
+                start += 1
+        return score
 
 
 def load_tokenizer(data: bytes) -> UnigramTokenizer:
@@ -174,6 +234,7 @@ def load_tokenizer(data: bytes) -> UnigramTokenizer:
         compile_normaliser(outer.normalizer),
         _mark_first(outer.pre_tokenizer),
         _added_tokens(outer.added_tokens, model.vocab),
+        splits_at_space(outer.normalizer),
     )
 
 

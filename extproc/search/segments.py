@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
-from extproc.search.stopwords import ENGLISH, FOREIGN
+from extproc.search.stopwords import FUNCTION_WORDS
 from extproc.search.words import LETTER, split_identifier
 
 MOST_SEGMENTS = 24
 MOST_WORDS = 512
 _WINDOW, _STEP = 12, 6
+_LONGEST_KEPT = 48
 _SENTENCE = re.compile(r"[.;!?]+(?:\s+|$)|[。！？；\n]+")
 _FIRST = re.compile(r"(?<=[.!?])\s|[。！？\n]")
 _WORD = re.compile(rf"(?:(?!_)[{LETTER}])+")
@@ -36,7 +38,7 @@ class Reading:
         sentences: list[tuple[int, int]] = []
         for sentence in _SENTENCE.split(query):
             start = len(words)
-            words += _WORD.findall(split_identifier(sentence).lower())
+            words += words_of(sentence)
             if len(words) - start >= 3 or (not sentence.isascii() and len(sentence.strip()) > 6):
                 sentences.append((start, len(words)))
             if len(words) >= MOST_WORDS:
@@ -56,6 +58,26 @@ def first_sentence(text: str, limit: int = 200) -> str:
 
 def content_words(text: str, most: int) -> tuple[str, ...]:
     """The first ``most`` different words, lower case, function words left out."""
-    found = (word for word in _WORD.findall(split_identifier(text).lower()) if len(word) > 1)
-    kept = dict.fromkeys(word[:48] for word in found if word not in ENGLISH and word not in FOREIGN)
-    return tuple(kept)[:most]
+    kept: dict[str, None] = {}
+    for word in words_of(text):
+        if len(word) > 1 and word not in FUNCTION_WORDS:
+            kept[word[:48]] = None
+            if len(kept) >= most:
+                break
+    return tuple(kept)
+
+
+def words_of(text: str) -> list[str]:
+    """All words in order, lower case, identifiers split."""
+    # No word spans white space, and what stands between two spaces repeats.
+    out: list[str] = []
+    for span in text.split():
+        out += _known_words(span) if len(span) <= _LONGEST_KEPT else _words(span)
+    return out
+
+
+def _words(span: str) -> tuple[str, ...]:
+    return tuple(_WORD.findall(split_identifier(span).lower()))
+
+
+_known_words = lru_cache(1 << 15)(_words)

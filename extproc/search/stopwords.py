@@ -32,3 +32,5 @@ FOREIGN = word_set(
     """
 )
 """Function words of other languages: unknown words that never stand for one that looks like them."""
+
+FUNCTION_WORDS = ENGLISH | FOREIGN

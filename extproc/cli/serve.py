@@ -49,9 +49,26 @@ def run(args: argparse.Namespace) -> int:
     except SettingsError as error:
         raise UsageError(*error.problems) from None
     if args.check:
+        _check_embedders(loaded)
         print(f"settings are fine; profiles: {', '.join(loaded.profiles) or 'none'}")
         return FINE
     return serve(loaded)
+
+
+def _check_embedders(loaded: Loaded) -> None:
+    """Serving goes on without an embedder; a check says what is wrong with it.  Remote ones are not asked."""
+    named = {each.search.embedder for each in (loaded.settings, *loaded.profiles.values())}
+    local = {spec for spec in named if not spec.startswith("openai:") or spec == "openai:"}
+    if not local - {"default", "none"}:
+        return
+    from extproc import embedders
+    from extproc.search.embedder import EmbedderError
+
+    for spec in sorted(local):
+        try:
+            embedders.load(spec)
+        except EmbedderError as error:
+            raise UsageError(f"search.embedder: {error}") from None
 
 
 def serve(loaded: Loaded) -> int:

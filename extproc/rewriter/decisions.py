@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from extproc.catalog.model import Tool
 from extproc.catalog.parse import Page
-from extproc.exchange.messages import Headers, RequestDecision, ResponseDecision
+from extproc.exchange.messages import Headers, Reply, RequestDecision, ResponseDecision
 from extproc.rewriter.plans import AskAgain, Describe, List, Search
 from extproc.rewriter.rpc import Rpc
 
@@ -24,6 +24,16 @@ class Learned:
     page: Page
     plan: List | Search | Describe | AskAgain
     result: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Doubted:
+    """Answer, and have the list read again soon: the caller asked for something that may well be there.
+
+    A gateway that joins servers leaves one out of a list while it is down, and nothing in the list tells.
+    """
+
+    reply: Reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +58,7 @@ class CallMany:
     calls: tuple[ReadCall, ...]
 
 
-OnRequest: TypeAlias = RequestDecision | NeedCatalogue | CallMany | Heavy
+OnRequest: TypeAlias = RequestDecision | NeedCatalogue | CallMany | Heavy | Doubted
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,15 @@ from extproc.exchange.messages import Forward, Headers, PassThrough, Reply
 from extproc.mcp import headers, revisions, slices
 from extproc.rewriter import answers, arguments, plans, rpc
 from extproc.rewriter.arguments import CallArguments, DescribeArguments, Problem, Reading, SearchArguments
-from extproc.rewriter.decisions import CallMany, Heavy, NeedCatalogue, OnRequest, ReadCall
-from extproc.rewriter.meta_tools import CLASS_OF, Meta, listed
+from extproc.rewriter.decisions import (
+    CallMany,
+    Doubted,
+    Heavy,
+    NeedCatalogue,
+    OnRequest,
+    ReadCall,
+)
+from extproc.rewriter.meta_tools import CLASS_OF, NAMES, Meta, listed
 from extproc.rewriter.routes import CallsDirect, CallsMeta, Lists, Opens
 from extproc.schema import check
 from extproc.schema.check import Checker
@@ -119,7 +126,9 @@ def _describe(call: rpc.Rpc, parsed: DescribeArguments | Problem, known: Known) 
     match known.view:
         case Warm(catalogue, _, _, fresh) if (fresh or known.route) and _may_answer(call):
             text, any_found = answers.describe(parsed, catalogue, known.settings.limits.answer)
-            return Reply(found(call, text, error=not any_found))
+            answer = Reply(found(call, text, error=not any_found))
+            complete = all(name in catalogue.by_name for name in parsed.names)
+            return answer if complete else _doubted(answer, known)
         case Cold() if _can_fetch(call, known):
             return NeedCatalogue()
     return _ask_list(call, plans.Describe(call, known.caller, parsed))
@@ -206,7 +215,8 @@ def _call(call: rpc.Rpc, meta: Meta, parsed: CallArguments | Problem, known: Kno
             if tool is None and not catalogue.complete and known.route and not known.fetched:
                 return NeedCatalogue()
             if tool is None:
-                return Reply(rpc.tool_error(call, answers.unknown_tool(parsed.name, catalogue)))
+                missing = Reply(rpc.tool_error(call, answers.unknown_tool(parsed.name, catalogue)))
+                return missing if parsed.name in NAMES else _doubted(missing, known)
             return _call_known(call, meta, parsed, tool, known)
         case Cold():
             if known.route and not known.fetched:
@@ -220,6 +230,15 @@ def _call(call: rpc.Rpc, meta: Meta, parsed: CallArguments | Problem, known: Kno
                 # The first round was checked; the server holds its state under exactly this name.
                 return _rewritten(call, parsed.name, parsed.arguments, (), None)
             return _ask_list(call, plans.AskAgain(call, known.caller, meta, parsed))
+
+
+def _doubted(reply: Reply, known: Known) -> Reply | Doubted:
+    """A name that is not in a list of some age; a list just read is believed."""
+    match known.view:
+        case Warm(age=age) if not _is_recent(age, known):
+            return Doubted(reply)
+        case _:
+            return reply
 
 
 def _call_known(call: rpc.Rpc, meta: Meta, parsed: CallArguments, tool: Tool, known: Known) -> OnRequest:

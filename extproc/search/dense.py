@@ -7,9 +7,10 @@ each query word counts with the tool word nearest to it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from extproc.search.embedder import Embedder, EmbedderError, PieceTable, as_table
 from extproc.search.lexical import Floats
 from extproc.search.segments import Reading
-from extproc.search.stopwords import ENGLISH, FOREIGN
+from extproc.search.stopwords import FUNCTION_WORDS
 from extproc.search.words import clean
 
 Matrix = NDArray[np.float32]
@@ -54,23 +55,29 @@ class QueryWords:
         Rare words of the catalogue tell tools apart and common ones do not (inverse frequency weights for
         sentence vectors: Arora, Liang and Ma 2017), so ``weights`` come from the catalogue.
         """
-        count = len(self.words)
-        place = {word: i for i, word in enumerate(self.words)}
-        weight = np.array([_weight(word, weights) for word in self.words], np.float32)
-        mixture = np.zeros((len(self.reading.parts), count), np.float32)
+        content = [word for word in self.words[:_MOST_WORDS] if _has_content(word)]
+        row_of = {word: row for row, word in enumerate(content)}
         words = self.reading.words
+        weighed = [
+            (word, found if (found := weights.get(word)) is not None else _unknown_weight(word))
+            for word in self.words
+        ]
         groups: dict[tuple[int, ...], None] = {}
-        for part, (start, end) in enumerate(self.reading.parts):
-            row = mixture[part]
-            content: dict[int, None] = {}
-            for word in words[start:end]:
-                i = place[word]
-                row[i] += weight[i]
-                if i < _MOST_WORDS and len(word) > 1 and word not in ENGLISH and word not in FOREIGN:
-                    content[i] = None
-            if content:
-                groups[tuple(content)[:_MOST_PART]] = None
-        return QueryVectors(unit(mixture @ self.sums), unit(self.sums[:_MOST_WORDS]), tuple(groups))
+        mixture: list[list[float]] = []
+        for start, end in self.reading.parts:
+            part = words if end - start == len(words) else words[start:end]
+            count = Counter(part)
+            mixture.append([weight * count[word] for word, weight in weighed])
+            if group := tuple(row_of[word] for word in count if word in row_of)[:_MOST_PART]:
+                groups[group] = None
+        few = len(mixture)
+        rows = np.empty((few + len(content), self.sums.shape[1]), np.float32)
+        np.matmul(np.array(mixture, np.float32), self.sums, out=rows[:few])
+        if content:
+            places = [place for place, word in enumerate(self.words[:_MOST_WORDS]) if word in row_of]
+            self.sums.take(places, axis=0, out=rows[few:], mode="clip")
+        rows = unit(rows)
+        return QueryVectors(rows[:few], rows[few:], tuple(groups))
 
 
 def embed(embedder: Embedder, texts: Sequence[str]) -> Matrix:
@@ -87,27 +94,30 @@ def embed_queries(
     embedder: Embedder,
     queries: Sequence[str],
     known: Callable[[Sequence[str]], Sequence[Matrix | None]],
+    learn: Callable[[Sequence[str], Sequence[Matrix]], None],
 ) -> list[QueryVectors | QueryWords]:
     """Several queries in one call of the embedder.
 
-    ``known`` gives the sums of words that need no call.  Raises ``EmbedderError``.
+    ``known`` gives the sums of words that need no call, ``learn`` is given those that did.  Raises ``EmbedderError``.
     """
     queries = [clean(query) for query in queries]
     table = as_table(embedder)
     if table is None:
-        fresh = embed(embedder, queries)
-        return [QueryVectors(row[None], row[:0, None]) for row in fresh]
+        return [QueryVectors(row[None], row[:0, None]) for row in embed(embedder, queries)]
     readings = [Reading.of(query) for query in queries]
     words = list(dict.fromkeys(chain.from_iterable(reading.words for reading in readings)))
     rows = dict(zip(words, known(words), strict=True))
     missing = [word for word, row in rows.items() if row is None]
     if missing:
-        rows.update(zip(missing, sums(table, missing), strict=True))
+        fresh = list(sums(table, missing))
+        rows.update(zip(missing, fresh, strict=True))
+        learn(missing, fresh)
     out: list[QueryVectors | QueryWords] = []
     for reading in readings:
         mine = tuple(dict.fromkeys(reading.words))
-        matrix = np.array([rows[word] for word in mine], np.float32).reshape(len(mine), table.dimension)
-        out.append(QueryWords(reading, mine, matrix))
+        found = [row for word in mine if (row := rows[word]) is not None]
+        matrix = np.concatenate(found) if found else np.empty(0, np.float32)
+        out.append(QueryWords(reading, mine, matrix.reshape(len(mine), table.dimension)))
     return out
 
 
@@ -147,11 +157,12 @@ def _checked(embedder: Embedder, vectors: Matrix, count: int) -> Matrix:
     return vectors
 
 
-def _weight(word: str, weights: Mapping[str, float]) -> float:
-    found = weights.get(word)
-    if found is not None:
-        return found
-    return FUNCTION_WORD if word in ENGLISH or word in FOREIGN else UNKNOWN_WORD
+def _unknown_weight(word: str) -> float:
+    return FUNCTION_WORD if word in FUNCTION_WORDS else UNKNOWN_WORD
+
+
+def _has_content(word: str) -> bool:
+    return len(word) > 1 and word not in FUNCTION_WORDS
 
 
 class ToolWords:
@@ -164,7 +175,7 @@ class ToolWords:
         self._table = np.round(table * (127 / top)[:, None]).astype(np.int8)
         self._scale = (top / 127).astype(np.float32)
         lengths = [len(each) for each in words]
-        self._start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        self._bounds = list(accumulate(lengths, initial=0))
         flat = (vocabulary[word] for each in words for word in each)
         self._flat = np.fromiter(flat, np.int32, sum(lengths))
 
@@ -173,23 +184,34 @@ class ToolWords:
         best = np.zeros(len(rows), np.float32)
         if not query.groups:
             return best
-        lengths = self._start[rows + 1] - self._start[rows]
-        has = np.flatnonzero(lengths)
-        if not len(has):
+        bounds, flat = self._bounds, self._flat
+        has: list[int] = []
+        starts: list[int] = []
+        spans: list[NDArray[np.int32]] = []
+        size = 0
+        for place, row in enumerate(rows.tolist()):
+            start, end = bounds[row], bounds[row + 1]
+            if end > start:
+                has.append(place)
+                starts.append(size)
+                spans.append(flat[start:end])
+                size += end - start
+        if not has:
             return best
-        ends = np.cumsum(lengths[has])
-        starts = ends - lengths[has]
-        words = self._flat[np.repeat(self._start[rows[has]] - starts, lengths[has]) + np.arange(ends[-1])]
-        cosines = product(self._table[words].astype(np.float32), query.words)
-        cosines *= self._scale[words][:, None]
+        words = np.concatenate(spans)
+        cosines = product(self._table.take(words, axis=0).astype(np.float32), query.words)
+        cosines *= self._scale.take(words)[:, None]
         nearest = np.maximum.reduceat(cosines, starts, axis=0)
         np.maximum(nearest, 0, out=nearest)
         nearest *= nearest
-        share = np.zeros((len(query.groups), len(query.words)), np.float32)
-        for row, group in zip(share, query.groups, strict=True):
-            row[list(group)] = 1 / len(group)
-        found = share @ nearest.T
-        best[has] = found[0] if len(found) == 1 else np.maximum.reduce(found, axis=0)
+        share = np.zeros((len(query.words), len(query.groups)), np.float32)
+        for column, group in enumerate(query.groups):
+            share[list(group), column] = 1 / len(group)
+        found = nearest @ share
+        likeness = found[:, 0] if len(query.groups) == 1 else np.maximum.reduce(found, axis=1)
+        if len(has) == len(rows):
+            return np.asarray(likeness)
+        best[has] = likeness
         return best
 
     @property
@@ -197,6 +219,6 @@ class ToolWords:
         return (
             int(self._table.nbytes)
             + int(self._scale.nbytes)
-            + int(self._start.nbytes)
+            + 36 * len(self._bounds)
             + int(self._flat.nbytes)
         )

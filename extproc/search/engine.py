@@ -23,11 +23,12 @@ from extproc.search.dense import (
 )
 from extproc.search.embedder import Embedder, EmbedderError, PieceTable, as_table
 from extproc.search.fields import Fields, Readings, Texts
-from extproc.search.stopwords import ENGLISH, FOREIGN
+from extproc.search.stopwords import FUNCTION_WORDS
 from extproc.search.words import Analyzer
 from extproc.settings import Search
 
-_FUNCTION_WORDS = tuple(sorted(ENGLISH | FOREIGN))
+_LONGEST_ASKED, _MOST_ASKED = 32, 4096
+_FUNCTION_WORDS = tuple(sorted(FUNCTION_WORDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class Caches:
         self.analyzer = Analyzer()
         self.prepared: ByteCache[tuple[bytes, str], Prepared] = ByteCache(tokens)
         self.vectors: ByteCache[tuple[str, bytes], Matrix] = ByteCache(vectors)
+        self.asked: dict[tuple[str, str], Matrix] = {}
 
     @property
     def nbytes(self) -> int:
@@ -134,16 +136,36 @@ class Engine:
         if self.embedder is None:
             return None
         try:
-            return embed_queries(self.embedder, queries, self.known_words)
+            return embed_queries(self.embedder, queries, self.known_words, self._learn_words)
         except EmbedderError as error:
             self.on_failure(error)
             return None
 
     def known_words(self, words: Sequence[str]) -> list[Matrix | None]:
-        """Sums of words that some catalogue has; None for the others."""
+        """Sums of words that some catalogue or an earlier query has; None for the others."""
         if self.embedder is None:
             return [None] * len(words)
-        return self.caches.vectors.get_many([(self.embedder.name, word.encode()) for word in words])
+        name, asked = self.embedder.name, self.caches.asked
+        out = [asked.get((name, word)) for word in words]
+        missing = [place for place, row in enumerate(out) if row is None]
+        if missing:
+            found = self.caches.vectors.get_many([(name, words[place].encode()) for place in missing])
+            for place, row in zip(missing, found, strict=True):
+                out[place] = row
+                if row is not None:
+                    self._learn_words([words[place]], [row])
+        return out
+
+    def _learn_words(self, words: Sequence[str], rows: Sequence[Matrix]) -> None:
+        # Single words of ordinary length, and nothing of the query they came from.
+        asked = self.caches.asked
+        if self.embedder is None:
+            return
+        for word, row in zip(words, rows, strict=True):
+            if len(word) <= _LONGEST_ASKED:
+                if len(asked) >= _MOST_ASKED:
+                    asked.clear()
+                asked[self.embedder.name, word] = row
 
     def _vectors(
         self, keys: Sequence[tuple[str, bytes]], make: Callable[[Sequence[int]], Matrix]

@@ -151,6 +151,18 @@ def test_variables_for_other_purposes_are_left_alone() -> None:
     assert load(environ={"TOOLSEARCH_MODELS": "/srv/models"}) == load()
 
 
+def test_what_kubernetes_puts_beside_a_service_is_no_setting() -> None:
+    links = {
+        "TOOLSEARCH_PORT": "tcp://10.0.0.1:50051",
+        "TOOLSEARCH_PORT_50051_TCP_ADDR": "10.0.0.1",
+        "TOOLSEARCH_SERVICE_HOST": "10.0.0.1",
+        "TOOLSEARCH_SERVICE_PORT_GRPC": "50051",
+    }
+    assert load(environ=links) == load()
+    with pytest.raises(SettingsError):
+        load(environ={"TOOLSEARCH_PORTS": "1"})
+
+
 def test_broken_json_in_a_variable_is_told() -> None:
     assert problems(environ={"TOOLSEARCH_CALLER__HEADERS": '["a"'}) == [
         "caller.headers: not valid JSON (from TOOLSEARCH_CALLER__HEADERS)"

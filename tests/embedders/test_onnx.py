@@ -17,7 +17,7 @@ from extproc.embedders.onnx import OnnxEmbedder
 def package(name: str) -> Path:
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
-        pytest.skip(f"{name} is not installed: pip install -e '.[onnx-test]'")
+        pytest.skip(f"{name} is not installed: make .cache/minilm.stamp")
     return Path(spec.origin).parent
 
 

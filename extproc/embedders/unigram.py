@@ -116,7 +116,9 @@ class UnigramTokenizer:
         return ids
 
     def _chunk(self, chunk: str) -> tuple[int, ...]:
-        words = self._normalise(chunk).split(" ")
+        # Lower-case letters and digits are what normalising leaves as it is.
+        plain = chunk.isalnum() and chunk.islower()
+        words = [chunk] if plain else self._normalise(chunk).split(" ")
         ids = tuple(chain.from_iterable(self._word(_MARK + word) for word in words if word))
         if len(chunk) <= _CACHED_WORD_LENGTH:
             if len(self._chunks) >= _CACHED_WORDS:

@@ -98,7 +98,8 @@ def embed_queries(
 ) -> list[QueryVectors | QueryWords]:
     """Several queries in one call of the embedder.
 
-    ``known`` gives the sums of words that need no call, ``learn`` is given those that did.  Raises ``EmbedderError``.
+    ``known`` gives the sums of words that need no call, ``learn`` is given those that did.
+    Raises ``EmbedderError``.
     """
     queries = [clean(query) for query in queries]
     table = as_table(embedder)
@@ -145,8 +146,8 @@ def product(rows: Matrix, few: Matrix) -> Matrix:
 
 def unit(rows: Matrix) -> Matrix:
     """Rows brought to length 1; rows of zeros stay."""
-    length = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    return np.asarray(rows / np.maximum(length, 1e-12)[:, None], np.float32)
+    length = np.sqrt(np.add.reduce(rows * rows, axis=1))
+    return np.asarray(rows / np.maximum(length, 1e-12, out=length)[:, None], np.float32)
 
 
 def _checked(embedder: Embedder, vectors: Matrix, count: int) -> Matrix:

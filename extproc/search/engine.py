@@ -165,7 +165,7 @@ class Engine:
             if len(word) <= _LONGEST_ASKED:
                 if len(asked) >= _MOST_ASKED:
                     asked.clear()
-                asked[self.embedder.name, word] = row
+                asked[self.embedder.name, word] = row.copy()
 
     def _vectors(
         self, keys: Sequence[tuple[str, bytes]], make: Callable[[Sequence[int]], Matrix]

@@ -37,12 +37,23 @@ def reciprocal_rank(lexical: Floats, dense: Floats, weight: float, k: float = 60
 
 def best(scores: Floats, k: int) -> NDArray[np.intp]:
     """Positions of the ``k`` highest scores, best first; equal scores keep catalogue order."""
+    part = candidates(scores, k)
+    return part[(-scores[part]).argsort(kind="stable")]
+
+
+def candidates(scores: Floats, k: int) -> NDArray[np.intp]:
+    """The same positions in catalogue order."""
     k = min(k, len(scores))
     if k <= 0:
         return np.zeros(0, np.intp)
+    if k == len(scores):
+        return np.arange(k)
     # Ties at the edge are resolved by position, which argpartition alone does not promise.
-    part = np.flatnonzero(scores >= _edge(scores, k)) if k < len(scores) else np.arange(k)
-    return part[np.argsort(-scores[part], kind="stable")][:k]
+    part = (scores >= _edge(scores, k)).nonzero()[0]
+    if len(part) > k:
+        part = part[(-scores[part]).argsort(kind="stable")[:k]]
+        part.sort()
+    return part
 
 
 def _edge(scores: Floats, k: int) -> np.float32:
@@ -54,7 +65,10 @@ def _edge(scores: Floats, k: int) -> np.float32:
     if rows > 2:
         columns = len(scores) // rows
         scores = np.maximum.reduce(scores[: rows * columns].reshape(rows, columns), axis=0)
-    return np.float32(np.partition(scores, len(scores) - k)[len(scores) - k])
+    else:
+        scores = scores.copy()
+    scores.partition(len(scores) - k)
+    return np.float32(scores[len(scores) - k])
 
 
 def _ranks(scores: Floats) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from extproc.catalog.model import Catalogue, Tool
 from extproc.search.dense import QueryVectors, QueryWords, nearest_part
 from extproc.search.engine import Engine
 from extproc.search.fields import FIELDS, Named, Readings
-from extproc.search.fusion import Floats, best, centred, reciprocal_rank
+from extproc.search.fusion import Floats, best, candidates, centred, reciprocal_rank
 from extproc.search.match import Match, Matcher
 from extproc.search.names import Names
 from extproc.search.ranking import (
@@ -237,7 +237,7 @@ class ToolIndex:
         k: int,
     ) -> tuple[Rows, Floats, float]:
         """Positions in ``rows``, best first and at least ``k`` if so many match; their scores; the gate."""
-        settings, words = self._core.engine.settings, None
+        settings = self._core.engine.settings
         if cosine is None or vectors is None:
             top = best(lexical, k)
             top = top[lexical[top] > 0]
@@ -245,7 +245,7 @@ class ToolIndex:
         gate = lexical_weight(match, lexical, cover, settings.lexical_weight)
         if settings.fusion == "rrf":
             fused = reciprocal_rank(lexical, cosine, gate)
-            top = best(fused, max(CANDIDATES, 2 * k))
+            top = candidates(fused, max(CANDIDATES, 2 * k))
             scores = fused[top]
         else:
             nearness, scale = centred(cosine)
@@ -254,23 +254,24 @@ class ToolIndex:
                 by_words, word_scale = centred(lexical)
                 by_words *= np.float32(gate * word_scale)
                 fused += by_words
-            top = best(fused, max(CANDIDATES, 2 * k))
+            top = candidates(fused, max(CANDIDATES, 2 * k))
             scores = fused[top]
             words = self._core.dense.words if self._core.dense is not None else None
-            share = wordwise_share(gate, known_gate(match))
             if words is not None:
+                share = wordwise_share(gate, known_gate(match))
                 likeness = words.likeness(vectors, rows[top])
                 scores = refined(scores, nearness[top] * np.float32(scale), likeness, share)
         keep = worth_showing(lexical, cosine, top)
         top, scores = top[keep], scores[keep]
-        order = np.lexsort((top, -scores))
+        # Candidates are in catalogue order, which decides between equal scores.
+        order = (-scores).argsort(kind="stable")
         return top[order], scores[order], gate
 
     def _hits(self, ranked: _Ranked) -> list[Hit]:
         tools = self._core.catalogue.tools
         return [
-            Hit(tools[int(row)], float(score), ranked.named.get(int(row), 2) < 2)
-            for row, score in zip(ranked.rows, ranked.scores, strict=True)
+            Hit(tools[row], score, ranked.named.get(row, 2) < 2)
+            for row, score in zip(ranked.rows.tolist(), ranked.scores.tolist(), strict=True)
         ]
 
     def _explain(self, ranked: _Ranked, place: int, hit: Hit) -> Explained:

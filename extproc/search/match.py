@@ -51,6 +51,10 @@ class Matcher:
     def __init__(self, documents: Sequence[Sequence[Sequence[str]]]) -> None:
         self.lexical = Lexical(documents)
         self.shares = name_shares([document[0] for document in documents], self.lexical.vocabulary)
+        self._share_rows = self.shares.rows + np.int32(self.lexical.size)
+        # Slices by Python numbers cost half of those by numpy ones.
+        self._starts: list[int] = self.lexical.postings.start.tolist()
+        self._share_starts: list[int] = self.shares.start.tolist()
         self.near = Near(self.lexical.vocabulary)
         self.lithuanian = any(word.startswith("~") for word in self.lexical.vocabulary)
         share = self.lexical.idf / math.log(1 + max(self.lexical.size, 1))
@@ -60,15 +64,7 @@ class Matcher:
     def match(self, asked: Sequence[Asked], mask: Mask | None = None) -> Match:
         """Scores over the whole catalogue; with ``mask`` only words of the tools it selects are known."""
         found = self._find(asked, mask)
-        size = self.lexical.size
-        score, cover = np.zeros(size, np.float32), np.zeros(size, np.float32)
-        for each in found:
-            for term, likeness in each.terms:
-                rows, impact = self.lexical.postings.column(term)
-                score[rows] += impact if likeness == 1 else likeness * impact
-                rows, share = self.shares.column(term)
-                if len(rows):
-                    cover[rows] += share if likeness == 1 else likeness * share
+        score, cover = self._sums([pair for each in found for pair in each.terms])
         np.minimum(cover, 1, out=cover)
         score *= 1 + NAME_BOOST * cover
         known, total = 0.0, 0
@@ -82,6 +78,26 @@ class Matcher:
             elif each.terms and each.terms[0][1] >= CLOSE:
                 known += each.terms[0][1]
         return Match(score, known / max(total, 1), cover, tuple(found))
+
+    def _sums(self, terms: Sequence[tuple[int, float]]) -> tuple[Floats, Floats]:
+        """Scores and shares of names, added up over ``terms`` in one pass."""
+        size = self.lexical.size
+        postings, shares = self.lexical.postings, self.shares
+        starts, share_starts, all_rows = self._starts, self._share_starts, self._share_rows
+        rows: list[NDArray[np.int32]] = []
+        values: list[Floats] = []
+        for term, likeness in terms:
+            a, b = starts[term], starts[term + 1]
+            rows.append(postings.rows[a:b])
+            values.append(postings.values[a:b] if likeness == 1 else likeness * postings.values[a:b])
+            a, b = share_starts[term], share_starts[term + 1]
+            if b > a:
+                rows.append(all_rows[a:b])
+                values.append(shares.values[a:b] if likeness == 1 else likeness * shares.values[a:b])
+        if not rows:
+            return np.zeros(size, np.float32), np.zeros(size, np.float32)
+        both = np.bincount(np.concatenate(rows), np.concatenate(values), 2 * size).astype(np.float32)
+        return both[:size], both[size:]
 
     def _find(self, asked: Sequence[Asked], mask: Mask | None) -> list[Found]:
         vocabulary = self.lexical.vocabulary

@@ -39,7 +39,7 @@ class Names:
         query = query.strip().strip("`'\"")
         whole = key(query) if len(query) <= _LONGEST else ""
         candidates = [whole] if whole else []
-        if len(query) > len(whole):
+        if len(query) > len(whole) and _INNER.search(query):
             pieces = _IDENTIFIER.findall(query[:10_000])
             candidates += [
                 key(piece)

@@ -6,7 +6,9 @@ for words): 1 for equal words, 0 for words without a common pair.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,18 +42,25 @@ class Near:
         """
         if len(word) < SHORTEST or not self._words:
             return ()
-        buckets = set(_pairs([word]).tolist())
-        owners = np.concatenate([self._owner[self._start[b] : self._start[b + 1]] for b in buckets])
-        shared = np.bincount(owners, minlength=len(self._words))
-        likeness = 2 * shared / (self._count + len(buckets))
-        candidates = (likeness >= alike).nonzero()[0]
-        order = candidates[np.argsort(-likeness[candidates], kind="stable")]
+        points = [10, *map(ord, word), 10]
+        buckets = {((a << 8) ^ b) & (_BUCKETS - 1) for a, b in pairwise(points)}
+        start = self._start
+        spans = [self._owner[start[b] : start[b + 1]] for b in buckets]
+        shared = np.bincount(np.concatenate(spans), minlength=len(self._words))
+        # A word has at least the pairs it shares: fewer than this many are never enough.
+        enough = math.ceil(alike * len(buckets) / (2 - alike) - 1e-6)
+        some = (shared >= max(enough, 1)).nonzero()[0]
+        if not len(some):
+            return ()
+        likeness = 2 * shared[some] / (self._count[some] + len(buckets))
         found: list[tuple[int, float]] = []
-        for i in order.tolist():
-            if found and (len(found) >= most or likeness[i] < found[0][1] - 0.1):
+        for place in np.argsort(-likeness, kind="stable").tolist():
+            alikeness = float(likeness[place])
+            if alikeness < alike or (found and (len(found) >= most or alikeness < found[0][1] - 0.1)):
                 break
-            if accept(self._terms[i]):
-                found.append((self._terms[i], float(likeness[i])))
+            term = self._terms[some[place]]
+            if accept(term):
+                found.append((term, alikeness))
         return tuple(found)
 
     @property

@@ -36,7 +36,7 @@ def lexical_weight(match: Match, lexical: Floats, cover: Floats, most: float) ->
     """The weight of words, at most ``most``: lower for unknown words and for paraphrases."""
     if not len(lexical):
         return most
-    named = min(1.0, float(cover[int(np.argmax(lexical))]) / NAMED_ENOUGH)
+    named = min(1.0, float(cover[lexical.argmax()]) / NAMED_ENOUGH)
     return most * known_gate(match) * (UNNAMED + (1 - UNNAMED) * named)
 
 
@@ -64,7 +64,7 @@ def worth_showing(lexical: Floats, cosine: Floats, top: Rows) -> NDArray[np.bool
     The bounds are low on purpose: nonsense and a need in another language overlap between 0.2 and 0.4.
     """
     with_word = lexical[top] > 0
-    best = float(cosine.max(initial=0.0))
+    best = max(float(np.maximum.reduce(cosine)), 0.0) if len(cosine) else 0.0
     if best < NOISE and not with_word.any():
         return with_word
     return np.asarray(with_word | (cosine[top] > max(NEAR_BEST * best, 0.0)))

@@ -123,49 +123,50 @@ class Analyzer:
         found = self._asked.get((span, lithuanian))
         if found is None:
             words: list[Asked] = []
+            keep = len(span) <= MAX_WORD
             for chunk in _CHUNK.findall(span):
                 parts = _parts(chunk)
                 whole = _whole(parts)
-                words += (word for part in parts for word in self._asked_part(part, whole, lithuanian))
+                for part in parts:
+                    words += self._asked_part(part, whole, lithuanian, keep)
             found = tuple(words)
-            if len(span) <= MAX_WORD:
+            if keep:
                 if len(self._asked) >= _MEMO // 8:
                     self._asked.clear()
                 self._asked[span, lithuanian] = found
         return found
 
-    def _asked_part(self, part: str, whole: str, lithuanian: bool) -> list[Asked]:
+    def _asked_part(self, part: str, whole: str, lithuanian: bool, keep: bool) -> list[Asked]:
         if _BARE.match(part):
             return [Asked(pair, (pair,), whole, near=False) for pair in _pairs(part)]
         if part in ENGLISH:
             return []
         folded = fold(part)
-        forms = dict.fromkeys((self._stem(part), self._stem(folded)))
-        if lithuanian:
-            forms.update(dict.fromkeys(self._lithuanian_forms(part, folded)))
+        forms = self._forms(part, lithuanian, keep)
         near = len(part) > 3 and not part.isdigit() and part not in FOREIGN and folded not in FOREIGN
-        return [Asked(part, tuple(forms), whole, near)]
+        return [Asked(part, forms, whole, near)]
 
     def _learn(self, memo: dict[str, tuple[str, ...]], span: str, lithuanian: bool) -> tuple[str, ...]:
         out: list[str] = []
+        keep = len(span) <= MAX_WORD
         for chunk in _CHUNK.findall(span):
             parts = _parts(chunk)
             for part in parts:
                 if _BARE.match(part):
                     out += _pairs(part)
                 elif part not in ENGLISH:
-                    out += self._forms(part, lithuanian)
+                    out += self._forms(part, lithuanian, keep)
             whole = _whole(parts)
             if whole:
                 out.append(whole)
         found = tuple(out)
-        if len(span) <= MAX_WORD:
+        if keep:
             if len(memo) >= _MEMO:
                 memo.clear()
             memo[span] = found
         return found
 
-    def _forms(self, part: str, lithuanian: bool) -> tuple[str, ...]:
+    def _forms(self, part: str, lithuanian: bool, keep: bool) -> tuple[str, ...]:
         found = self._stems.get((part, lithuanian))
         if found is None:
             folded = fold(part)
@@ -175,9 +176,10 @@ class Analyzer:
             if lithuanian:
                 forms += self._lithuanian_forms(part, folded)
             found = tuple(dict.fromkeys(forms))
-            if len(self._stems) >= _MEMO:
-                self._stems.clear()
-            self._stems[part, lithuanian] = found
+            if keep:
+                if len(self._stems) >= _MEMO:
+                    self._stems.clear()
+                self._stems[part, lithuanian] = found
         return found
 
     def _stem(self, word: str) -> str:
@@ -191,7 +193,8 @@ class Analyzer:
         if len(word) < 4 or word.isdigit():
             return ()
         with self._lock:
-            first, second = self._lithuanian.stemWord(word), self._lithuanian.stemWord(folded)
+            first = self._lithuanian.stemWord(word)
+            second = first if folded == word else self._lithuanian.stemWord(folded)
         return tuple(dict.fromkeys(("~" + fold(first), "~" + second)))
 
 

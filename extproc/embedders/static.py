@@ -130,7 +130,10 @@ class StaticEmbedder:
             start = 0
             for i in range(first, last):
                 end = start + len(batch[i])
-                add(rows[start:end], axis=0, out=out[i])
+                if end - start == 1:
+                    out[i] = rows[start]
+                else:
+                    add(rows[start:end], axis=0, out=out[i])
                 start = end
             first = last
         return out

@@ -28,6 +28,8 @@ _CACHED_WORDS = 40_000
 _CACHED_WORD_LENGTH = 32
 _MARK = "\u2581"
 _CHUNKS = re.compile(r"[^\t-\r ]+").findall
+# What the steps of ``splits_at_space`` change in ASCII.
+_CHANGES = re.compile(r"[A-Z_\-./:]").search
 _SEPARATORS = frozenset("_-./: \t\n\v\f\r")
 
 
@@ -116,9 +118,7 @@ class UnigramTokenizer:
         return ids
 
     def _chunk(self, chunk: str) -> tuple[int, ...]:
-        # Lower-case letters and digits are what normalising leaves as it is.
-        plain = chunk.isalnum() and chunk.islower()
-        words = [chunk] if plain else self._normalise(chunk).split(" ")
+        words = self._normalise(chunk).split(" ") if _CHANGES(chunk) else [chunk]
         ids = tuple(chain.from_iterable(self._word(_MARK + word) for word in words if word))
         if len(chunk) <= _CACHED_WORD_LENGTH:
             if len(self._chunks) >= _CACHED_WORDS:

@@ -76,7 +76,9 @@ class QueryWords:
         if content:
             places = [place for place, word in enumerate(self.words[:_MOST_WORDS]) if word in row_of]
             self.sums.take(places, axis=0, out=rows[few:], mode="clip")
-        rows = unit(rows)
+        # As ``unit``, in the operations that cost least for a handful of rows.
+        length = np.sqrt(np.add.reduce(rows * rows, axis=1))
+        rows /= np.maximum(length, 1e-12, out=length)[:, None]
         return QueryVectors(rows[:few], rows[few:], tuple(groups))
 
 
@@ -146,8 +148,8 @@ def product(rows: Matrix, few: Matrix) -> Matrix:
 
 def unit(rows: Matrix) -> Matrix:
     """Rows brought to length 1; rows of zeros stay."""
-    length = np.sqrt(np.add.reduce(rows * rows, axis=1))
-    return np.asarray(rows / np.maximum(length, 1e-12, out=length)[:, None], np.float32)
+    length = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return np.asarray(rows / np.maximum(length, 1e-12)[:, None], np.float32)
 
 
 def _checked(embedder: Embedder, vectors: Matrix, count: int) -> Matrix:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,27 +89,27 @@ class Readings:
         return texts
 
 
-def schema_parameters(raw_schema: bytes) -> Iterator[tuple[str, str]]:
+def schema_parameters(raw_schema: bytes) -> list[tuple[str, str]]:
     """Name and description of the properties of a JSON schema, nested ones included, at most 200."""
+    out: list[tuple[str, str]] = []
     try:
-        schema = msgspec.json.decode(raw_schema)
+        _collect(msgspec.json.decode(raw_schema), 1, out)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return
-    for count, found in enumerate(_properties(schema, 0)):
-        if count >= _MAX_PARAMETERS:
-            return
-        yield found
+        return []
+    return out[:_MAX_PARAMETERS]
 
 
-def _properties(schema: Any, depth: int) -> Iterator[tuple[str, str]]:
-    properties = schema.get("properties") if isinstance(schema, dict) and depth < _MAX_DEPTH else None
+def _collect(schema: Any, depth: int, out: list[tuple[str, str]]) -> None:
+    properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
         return
     for name, value in properties.items():
-        if not isinstance(value, dict):
-            yield name, ""
-            continue
-        described = value.get("description")
-        yield name, described if isinstance(described, str) else ""
-        yield from _properties(value, depth + 1)
-        yield from _properties(value.get("items"), depth + 1)
+        if len(out) >= _MAX_PARAMETERS:
+            return
+        described = value.get("description") if isinstance(value, dict) else None
+        out.append((name, described if isinstance(described, str) else ""))
+        if isinstance(value, dict) and depth < _MAX_DEPTH:
+            if "properties" in value:
+                _collect(value, depth + 1, out)
+            if "items" in value:
+                _collect(value["items"], depth + 1, out)

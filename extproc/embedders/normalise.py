@@ -65,20 +65,23 @@ def compile_normaliser(spec: Mapping[str, Any] | None) -> Normaliser:
 
 
 def splits_at_space(spec: Mapping[str, Any] | None) -> bool:
-    """Whether ASCII text may be normalised chunk by chunk, cut at white space.
+    """Whether text may be normalised chunk by chunk, cut at ASCII white space.
 
-    True for chains that turn every run of white space and ``_-./:`` into one space and do nothing else that
-    looks beyond a chunk.
+    True for chains that bring text to a Unicode form, then turn every run of white space and ``_-./:`` into
+    one space, and do nothing else that looks beyond a chunk.
     """
     steps = spec["normalizers"] if spec is not None and spec.get("type") == "Sequence" else [spec or {}]
-    plain = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents"}
-    replaced = [
-        (step["pattern"].get("Regex"), step["content"]) for step in steps if step.get("type") == "Replace"
+    forms = {"NFC", "NFD", "NFKC", "NFKD"}
+    kinds = [
+        (step["pattern"].get("Regex"), step["content"]) if step.get("type") == "Replace" else step.get("type")
+        for step in steps
     ]
+    separators, camel = (_SEPARATORS, " "), (_CAMEL, " ")
     return (
-        all(step.get("type") in plain or step.get("type") == "Replace" for step in steps)
-        and set(replaced) <= {(_SEPARATORS, " "), (_CAMEL, " ")}
-        and (_SEPARATORS, " ") in replaced
+        set(kinds) <= forms | {"Lowercase", "StripAccents", separators, camel}
+        and separators in kinds
+        # A form may write one character as a space and another.
+        and not forms & set(kinds[kinds.index(separators) :])
     )
 
 

@@ -89,13 +89,13 @@ class UnigramTokenizer:
             else None
         )
         self._words: dict[str, tuple[int, ...]] = {}
-        # ``by_chunk``: ASCII text is normalised chunk by chunk (``splits_at_space``) and chunks repeat too.
+        # ``by_chunk``: text may be normalised chunk by chunk (``splits_at_space``), and chunks repeat too.
         self._by_chunk = by_chunk and mark_first and self._added_pattern is None
         self._chunks: dict[str, tuple[int, ...]] = {}
 
     def encode(self, text: str) -> list[int]:
         """Ids of ``text``, unknown pieces included, no special tokens added."""
-        if self._by_chunk and text.isascii():
+        if self._by_chunk and _MARK not in text:
             return self._encode_chunks(text)
         if self._added_pattern is None or not self._added_pattern.search(text):
             return self._encode_plain(text)
@@ -113,12 +113,13 @@ class UnigramTokenizer:
         for chunk in _CHUNKS(text):
             ids += known.get(chunk) or self._chunk(chunk)
         # A separator at the end is a word mark with nothing after it.
-        if text and text[-1] in _SEPARATORS:
+        last = text[-1:]
+        if last in _SEPARATORS or (not last.isascii() and self._normalise(last).endswith(" ")):
             ids += self._word(_MARK)
         return ids
 
     def _chunk(self, chunk: str) -> tuple[int, ...]:
-        words = self._normalise(chunk).split(" ") if _CHANGES(chunk) else [chunk]
+        words = self._normalise(chunk).split(" ") if not chunk.isascii() or _CHANGES(chunk) else [chunk]
         ids = tuple(chain.from_iterable(self._word(_MARK + word) for word in words if word))
         if len(chunk) <= _CACHED_WORD_LENGTH:
             if len(self._chunks) >= _CACHED_WORDS:

@@ -98,11 +98,15 @@ def test_random_mixtures_of_the_hard_characters(
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.text("aAbZ09 _-./:\t\n\x0b\x1c\x1f,%(", max_size=60))
+@given(st.text("aAbZ09 _-./:\t\n\x0b\x1c\x1f,%(…´\u3000\u0301é\u2028", max_size=60))
 @example("One thing. Another: fooBar/baz_ ")
 @example(" . ")
 @example("a\x1cb")
-def test_ascii_cut_at_white_space(lean: UnigramTokenizer, reference: Tokenizer, text: str) -> None:
+@example("wait…")
+@example("´ ´")
+@example("a\u3000 \u3000b\u3000")
+@example("a ▁ ▁b")
+def test_text_cut_at_white_space(lean: UnigramTokenizer, reference: Tokenizer, text: str) -> None:
     assert lean.encode(text) == ids_of(reference, text)
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from extproc.search import Engine
 from extproc.search.cache import ByteCache
 from extproc.search.dense import FUNCTION_WORD, UNKNOWN_WORD, QueryWords, nearest_part, product
 from extproc.search.fusion import best, reciprocal_rank, z_score
@@ -18,6 +19,7 @@ from extproc.search.near import Near
 from extproc.search.segments import MOST_SEGMENTS, MOST_WORDS, Reading, content_words, first_sentence
 from extproc.search.servers import detect_separator, rows_of_server, server_names, split_name
 from extproc.search.words import Analyzer
+from tests.search.support import Pieces
 
 scores = arrays(
     np.float32, st.integers(0, 40), elements=st.floats(-100, 100, width=32).map(lambda x: round(x, 1))
@@ -193,3 +195,29 @@ def test_a_word_of_every_tool_tells_nothing_apart() -> None:
     weights = matcher.weights(matcher.match(analyzer.asked("send one letter to pluto")))
     assert weights["send"] < weights["letter"] <= 1
     assert "pluto" not in weights
+
+
+def _pairs(word: str) -> set[str]:
+    whole = f"\n{word}\n"
+    return {whole[i : i + 2] for i in range(len(whole) - 1)}
+
+
+@given(st.lists(st.text("abc", min_size=4, max_size=9), min_size=1, max_size=30), st.text("abc", min_size=4))
+def test_look_alikes_are_those_of_the_dice_coefficient(words: list[str], asked: str) -> None:
+    known = {word: term for term, word in enumerate(dict.fromkeys(words))}
+    mine = _pairs(asked)
+    alike = [2 * len(mine & _pairs(word)) / (len(mine) + len(_pairs(word))) for word in known]
+    near = sorted(range(len(alike)), key=lambda term: -alike[term])
+    enough = [term for term in near if alike[term] >= 0.6 and alike[term] >= alike[near[0]] - 0.1]
+    found = Near(known).find(asked, 0.6, lambda term: True)
+    assert [term for term, _ in found] == enough[:3]
+    assert [likeness for _, likeness in found] == pytest.approx([alike[term] for term in enough[:3]])
+
+
+def test_sums_of_asked_words_are_kept_unless_they_look_like_data() -> None:
+    engine = Engine(Pieces())
+    assert engine.queries(["parcel " + "x" * 40]) is not None
+    assert {word for _, word in engine.caches.asked} == {"parcel"}
+    for number in range(5000):
+        engine.queries([f"word{number}"])
+    assert len(engine.caches.asked) <= 4096

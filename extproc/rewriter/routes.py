@@ -21,6 +21,7 @@ HEADER_MISMATCH = -32020
 _ENVELOPE = frozenset({"jsonrpc", "id", "method", "params"})
 _CALL = frozenset({"name", "arguments"})
 _ROUTED = ("name", "uri")
+_SIGNS = (b"tools", b"initialize", b"discover", b"\\")
 _INTEGER = re.compile(rb"-?[0-9]+\Z")
 _DESCRIPTIONS_OF = {
     "mcp-method": "Mcp-Method",
@@ -225,7 +226,7 @@ def _method(call: rpc.Rpc) -> Route:
 
 
 def _no_object(request: Request) -> Route:
-    """What is no JSON object passes only when no parser, however lenient, could read a message in it.
+    """What is no JSON object passes unless a more lenient parser could read a list or a call in it.
 
     Servers and gateways are known to take truncated text, byte order marks, UTF-16, NaN and invalid UTF-8; a
     list or call in such a body would go round the six tools and ``calls.direct``.
@@ -235,8 +236,10 @@ def _no_object(request: Request) -> Route:
         try:
             return _array(slices.items(body))
         except ValueError:
-            return _unreadable()
-    return _unreadable() if b"{" in body or b"[" in body else Untouched()
+            pass
+    # Zero bytes are what UTF-16 and UTF-32 put between letters; an escape may spell any letter.
+    letters = body.replace(b"\x00", b"").lower()
+    return _unreadable() if any(sign in letters for sign in _SIGNS) else Untouched()
 
 
 def _unreadable() -> Refused:

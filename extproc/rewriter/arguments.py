@@ -252,7 +252,7 @@ def _positive(raw: bytes) -> int | None:
     text = slices.string(raw)
     digits = raw.decode() if text is None else text.strip()
     digits = digits.removesuffix(".0")
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 9:
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
         return None
     return int(digits) or None
 

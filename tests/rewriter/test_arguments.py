@@ -113,7 +113,7 @@ def test_searches_that_cannot_be_made(given: object, words: str) -> None:
     assert words in found.text
 
 
-@pytest.mark.parametrize(("limit", "number"), [(3, 3), ("3", 3), (3.0, 3), (None, None)])
+@pytest.mark.parametrize(("limit", "number"), [(3, 3), (10**9, 10**9), ("3", 3), (3.0, 3), (None, None)])
 def test_limits(limit: object, number: int | None) -> None:
     found = arguments.search(json.dumps({"queries": ["a"], "limit": limit}).encode())
     assert isinstance(found, arguments.SearchArguments)

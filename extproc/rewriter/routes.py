@@ -235,6 +235,8 @@ def _no_object(request: Request) -> Route:
     if body.lstrip()[:1] == b"[":
         try:
             return _array(slices.items(body))
+        except slices.TooDeep as error:
+            return Refused(rpc.http_error(400, b"null", rpc.INVALID_REQUEST, f"Invalid request: {error}"))
         except ValueError:
             pass
     # Zero bytes are what UTF-16 and UTF-32 put between letters; an escape may spell any letter.

@@ -106,3 +106,8 @@ def test_names_that_a_router_reads_are_spelled_plainly() -> None:
     assert get == routes.Respelled(b'{"id":1,"method":"prompts/get","params":{"name":"a_b"}}')
     kept = request(b'{"id":1,"method":"prompts/get","params":{"name":"a\\"b\\\\c"}}')
     assert kept == routes.Untouched()
+
+
+def test_a_deep_array_is_refused() -> None:
+    assert isinstance(request(b"[" * 100_000), routes.Untouched | routes.Refused)
+    assert isinstance(request(b"[" * 20_000 + b"]" * 20_000), routes.Refused)

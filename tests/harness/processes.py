@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -24,15 +25,15 @@ class NotReadyError(RuntimeError):
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on; all are held until all are known, so they differ."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Ports nobody listens on, below those that outgoing connections take, so that none is gone at the start."""
+    ports: list[int] = []
+    while len(ports) < count:
+        port = random.randrange(15_000, 32_000)
+        with contextlib.suppress(OSError), socket.socket() as each:
+            each.bind(("127.0.0.1", port))
+            if port not in ports:
+                ports.append(port)
+    return ports
 
 
 def listening(port: int) -> bool:

@@ -25,7 +25,7 @@ class NotReadyError(RuntimeError):
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on, below those that outgoing connections take, so that none is gone at the start."""
+    """Ports nobody listens on, below those that outgoing connections take, so that none is gone later."""
     ports: list[int] = []
     while len(ports) < count:
         port = random.randrange(15_000, 32_000)

@@ -7,14 +7,16 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from typing import TypeVar
 
+import msgspec
 from cachetools import TTLCache
+from msgspec.structs import replace
 
 from extproc.batches import Batches
 from extproc.catalog.caller import (
     CallerContext,
+    CallerKey,
     caller_key,
     is_nameless,
     nameless,
@@ -54,8 +56,7 @@ _WAITING = 0.7
 _Pending = tuple[str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
+class _Opened(msgspec.Struct, frozen=True):
     """A request of the kinds that are decided by what is known about the caller."""
 
     route: routes.Opens | routes.Lists | routes.CallsMeta | routes.CallsDirect
@@ -113,13 +114,13 @@ class Processor:
                 opened.profile.store.shares or opened.known.caller.key in self._learning
             ):
                 return None
-            if _waits_to_search(opened):
+            if _waits_to_search(opened) or self._unsettled(opened):
                 return None
             decision = request.decide(opened.route, opened.known)
             if isinstance(decision, CallMany | NeedCatalogue | Heavy):
                 return None
             self._warn_of_nameless(opened.profile, message)
-            return self._note(decision, opened.profile, opened.known.caller)
+            return self._note(decision, opened)
         except Exception as error:
             logger.error("internal error", extra=fields(error=where(error)))
             return _failure(message)
@@ -160,7 +161,7 @@ class Processor:
         caller = self._caller(profile, message, route.rpc.session, route.rpc.revision)
         known = request.Known(
             caller,
-            profile.store.view(caller.key),
+            profile.store.view(caller.key, searches=not isinstance(route, routes.Lists)),
             profile.settings,
             route=profile.refresher.available,
             agreed=lambda name: self._classes.tool(caller.place, name, time.monotonic()),
@@ -180,6 +181,8 @@ class Processor:
         if _waits_to_search(opened):
             size = OFF_LOOP + 1
         self._warn_of_nameless(profile, message)
+        if self._unsettled(opened):
+            known = replace(known, view=await self._settled(profile, known.caller.key))
         if isinstance(known.view, Cold) and known.caller.key is not None:
             await self._learning.settled(known.caller.key)
             known = replace(known, view=await profile.store.recall(known.caller.key))
@@ -200,7 +203,21 @@ class Processor:
                 return await self._batches.run(decision, profile, known.caller, began)
             case NeedCatalogue() | Heavy():
                 raise AssertionError("asked twice for the same")
-        return self._note(decision, profile, known.caller)
+        return self._note(decision, opened)
+
+    def _unsettled(self, opened: _Opened) -> bool:
+        """Whether the client listed a moment ago and what its list brings is not known yet."""
+        if not isinstance(opened.route, routes.CallsMeta):
+            return False
+        key = opened.known.caller.key
+        return key in self._learning or opened.profile.refresher.rereads(key)
+
+    async def _settled(self, profile: Profile, key: CallerKey | None) -> View:
+        if key is not None:
+            deadline = profile.settings.server.deadline
+            await self._learning.settled(key)
+            await profile.refresher.settled(key, deadline * _WAITING if deadline else None)
+        return profile.store.view(key, searches=True)
 
     async def _obtain(self, profile: Profile, caller: CallerContext) -> Warm | Unauthorized | Failed:
         """The fetch goes on for the next request when it takes longer than this one can wait."""
@@ -211,8 +228,9 @@ class Processor:
         except TimeoutError:
             return Failed(Reason.TIMEOUT)
 
-    def _note(self, decision: RequestDecision | Doubted, profile: Profile, caller: CallerContext) -> Decision:
+    def _note(self, decision: RequestDecision | Doubted, opened: _Opened) -> Decision:
         """What a decision means for the caller's catalogue and for later answers."""
+        profile, caller = opened.profile, opened.known.caller
         if isinstance(decision, PassThrough):
             return decision
         if isinstance(decision, Doubted):
@@ -226,6 +244,8 @@ class Processor:
                     self._metrics.cold_searches.inc()
                 if caller.session is not None:
                     self._pending[caller.session, plan.rpc.upstream_id] = plan
+            case None if isinstance(opened.route, routes.Lists):
+                profile.refresher.listed(caller)
             case None | plans.Watch():
                 profile.refresher.used(caller)
         return decision

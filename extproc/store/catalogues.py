@@ -44,7 +44,14 @@ class _Entry:
     learned: float
     expires: float
     refresh_at: float
-    stale: bool = False
+    stale_since: float = float("-inf")
+    """When something last said that the list had changed."""
+    doubted_since: float = float("-inf")
+    """When the client last asked for its list and was answered from this one."""
+
+    @property
+    def stale(self) -> bool:
+        return self.stale_since > _NEVER
 
 
 class _Callers(LRUCache[CallerKey, _Entry]):
@@ -96,8 +103,11 @@ class CatalogueStore:
 
     # Reading ----------------------------------------------------------------------------------------------
 
-    def view(self, key: CallerKey | None) -> View:
-        """What may serve this caller now.  Constant time, never waits."""
+    def view(self, key: CallerKey | None, *, searches: bool = False) -> View:
+        """What may serve this caller now.  Constant time, never waits.
+
+        To one who ``searches`` (or describes or calls) a list that was asked for again is not fresh.
+        """
         counters = self.counters
         entry = None if key is None else self._callers.get(key)
         if entry is None or key is None:
@@ -115,7 +125,9 @@ class CatalogueStore:
             del self._callers[key]
             return _COLD
         counters.warm += 1
-        fresh = not entry.stale and now < entry.expires
+        fresh = entry.stale_since == _NEVER and now < entry.expires
+        if searches and entry.doubted_since > _NEVER:
+            fresh = False
         return Warm(shared.catalogue, shared.index, now - entry.learned, fresh)
 
     def stale(self, key: CallerKey | None) -> bool:
@@ -194,7 +206,7 @@ class CatalogueStore:
         if held is not None and known is not None and held.complete and not catalogue.complete:
             if now < held.expires and not replace_complete:
                 self.counters.kept_complete += 1
-                held.stale = True
+                held.stale_since = now
                 return Warm(known.catalogue, known.index, now - held.learned, False)
         elif known is not None and _lost_tools(known.catalogue, shared.catalogue):
             self.counters.shrunk += 1
@@ -202,6 +214,10 @@ class CatalogueStore:
         life = self.life(ttl_s)
         entry = self._entry(catalogue.digest, catalogue.complete, now, life)
         entry.asked = asked
+        if held is not None:
+            # What was said while this answer was under way, it may not know yet.
+            entry.stale_since = held.stale_since if held.stale_since > asked else _NEVER
+            entry.doubted_since = held.doubted_since if held.doubted_since > asked else _NEVER
         self._callers[key] = entry
         if self._remote is not None:
             self._spawn(self._remote.publish(key, shared.catalogue, life))
@@ -219,9 +235,15 @@ class CatalogueStore:
     def mark_stale(self, key: CallerKey | None) -> None:
         """Something said that the list changed; it serves until a refresh has replaced it."""
         entry = None if key is None else self._callers.get(key)
-        if entry is not None and not entry.stale:
-            entry.stale = True
-            self.counters.marked_stale += 1
+        if entry is not None:
+            self.counters.marked_stale += not entry.stale
+            entry.stale_since = self._clock()
+
+    def doubt(self, key: CallerKey | None) -> None:
+        """The client's own list was answered from the held one; the next list learned ends the doubt."""
+        entry = None if key is None else self._callers.get(key)
+        if entry is not None:
+            entry.doubted_since = self._clock()
 
     def drop(self, key: CallerKey | None) -> None:
         """The caller was refused (401, 403): forget it, here and in the shared store."""

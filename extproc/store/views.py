@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
 
 from extproc.catalog.model import Catalogue
 
@@ -11,8 +12,7 @@ if TYPE_CHECKING:
     from extproc.search import ToolIndex
 
 
-@dataclass(frozen=True, slots=True)
-class Warm:
+class Warm(msgspec.Struct, frozen=True):
     """A catalogue that may serve.
 
     ``age`` in seconds since it was learned.  ``fresh`` is false once its life is over or something said
@@ -26,8 +26,7 @@ class Warm:
     fresh: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Cold:
+class Cold(msgspec.Struct, frozen=True):
     """Nothing usable is known about this caller."""
 
 

@@ -36,6 +36,8 @@ class RefreshCounters:
     """Counts since the start."""
 
     refreshed: int = 0
+    reread: int = 0
+    """Fetches because a client's own list was answered from the held one."""
     warmed_up: int = 0
     failed: int = 0
     refused: int = 0
@@ -48,6 +50,15 @@ class RefreshCounters:
 class _Pause:
     failures: int
     until: float
+
+
+@dataclass(slots=True)
+class _Reread:
+    """``now`` ends with the fetch at hand; ``then`` with the next, for what came after the first began."""
+
+    now: asyncio.Future[None]
+    then: asyncio.Future[None] | None = None
+    begun: bool = False
 
 
 class Refresher:
@@ -72,6 +83,8 @@ class Refresher:
         self._learned = learned
         self._running: dict[CallerKey, asyncio.Task[Obtained]] = {}
         self._waiting: dict[CallerKey, asyncio.Task[None]] = {}
+        self._rereading: dict[CallerKey, _Reread] = {}
+        self._rereads: set[asyncio.Task[None]] = set()
         self._pauses: LRUCache[CallerKey, _Pause] = LRUCache(10_000)
         self.counters = RefreshCounters()
 
@@ -98,6 +111,43 @@ class Refresher:
         if self._client.available and caller.key is not None and self._store.stale(caller.key):
             self._schedule(caller, SETTLE + random.uniform(0, SETTLE))
 
+    def listed(self, caller: CallerContext) -> None:
+        """The client's own ``tools/list`` was answered from the held list: read it again, at once.
+
+        Lists that come while one is being read for the same caller share the next fetch, so that each is
+        followed by a fetch that began after it.  A route that fails is left alone as ever.  Without a route
+        the caller's next search asks the server.  Never waits.
+        """
+        key = caller.key
+        if key is None or not self._store.knows(key):
+            return
+        if not self._client.available:
+            self._store.doubt(key)
+            return
+        if (state := self._rereading.get(key)) is not None:
+            if state.begun and state.then is None:
+                state.then = asyncio.get_running_loop().create_future()
+            return
+        if self._paused(key):
+            return
+        if len(self._rereading) >= MAX_WAITING:
+            self.counters.overflown += 1
+            return
+        loop = asyncio.get_running_loop()
+        state = self._rereading[key] = _Reread(loop.create_future())
+        task = loop.create_task(self._reread(caller, key, state))
+        self._rereads.add(task)
+        task.add_done_callback(self._rereads.discard)
+
+    def rereads(self, key: CallerKey | None) -> bool:
+        """Whether :meth:`settled` would wait.  Constant time, for the path of every search."""
+        return key in self._rereading
+
+    async def settled(self, key: CallerKey, timeout: float | None) -> None:  # noqa: ASYNC109
+        """Wait until every own list of this caller so far was followed by a fetch, at most ``timeout`` s."""
+        if (state := self._rereading.get(key)) is not None:
+            await asyncio.wait((state.then or state.now,), timeout=timeout)
+
     async def obtain(self, caller: CallerContext) -> Obtained:
         """Fetch and learn for a request that waits, within ``catalog.timeout``.
 
@@ -116,7 +166,7 @@ class Refresher:
 
     async def aclose(self) -> None:
         """Stop what is scheduled and what runs."""
-        tasks = [*self._waiting.values(), *self._running.values()]
+        tasks = [*self._waiting.values(), *self._running.values(), *self._rereads]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -126,8 +176,7 @@ class Refresher:
         assert key is not None
         if key in self._waiting or key in self._running:
             return
-        pause = self._pauses.get(key)
-        if self._client.backing_off or (pause is not None and self._clock() < pause.until):
+        if self._paused(key):
             return
         if len(self._waiting) >= MAX_WAITING:
             self.counters.overflown += 1
@@ -135,6 +184,30 @@ class Refresher:
         task = asyncio.get_running_loop().create_task(self._later(caller, delay))
         self._waiting[key] = task
         task.add_done_callback(lambda _: self._waiting.pop(key, None))
+
+    def _paused(self, key: CallerKey) -> bool:
+        pause = self._pauses.get(key)
+        return self._client.backing_off or (pause is not None and self._clock() < pause.until)
+
+    async def _reread(self, caller: CallerContext, key: CallerKey, state: _Reread) -> None:
+        try:
+            while True:
+                if (running := self._running.get(key)) is not None:
+                    # It asked before the client did, so what it brings may be older than the question.
+                    await asyncio.wait((running,))
+                state.begun = True
+                outcome = await self.obtain(caller)
+                if isinstance(outcome, Warm):
+                    self.counters.reread += 1
+                if state.then is None or not isinstance(outcome, Warm):
+                    return
+                state.now.set_result(None)
+                state.now, state.then, state.begun = state.then, None, False
+        finally:
+            del self._rereading[key]
+            for each in (state.now, state.then):
+                if each is not None and not each.done():
+                    each.set_result(None)
 
     async def _later(self, caller: CallerContext, delay: float) -> None:
         await asyncio.sleep(delay)

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cachetools import LRUCache
+from msgspec.structs import replace
 
 from extproc.catalog.caller import CallerContext
 from extproc.catalog.model import Catalogue

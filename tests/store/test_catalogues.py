@@ -143,6 +143,44 @@ async def test_a_build_that_fails_after_the_quick_index_leaves_it(
     assert store.counters.failed_builds == 1
 
 
+async def test_what_is_said_while_an_answer_is_under_way_is_not_forgotten_with_it(
+    make: Make, clock: Clock
+) -> None:
+    """The answer may have been written before the tool went away, or before the client asked again."""
+    store = make()
+    await store.learn(A, catalogue(["x"]))
+    asked = clock.now = clock.now + 1
+    clock.now += 1
+    store.mark_stale(A)
+    store.doubt(A)
+    clock.now += 1
+    await store.learn(A, catalogue(["x"]), asked=asked)
+    assert store.stale(A)
+    assert not _fresh(store, searches=True)
+    asked = clock.now = clock.now + 1
+    await store.learn(A, catalogue(["y"]), asked=asked)
+    assert not store.stale(A)
+    assert _fresh(store, searches=True)
+
+
+async def test_a_doubted_list_is_fresh_for_lists_and_not_for_searches(make: Make) -> None:
+    store = make()
+    store.doubt(A)
+    store.doubt(None)
+    await store.learn(A, catalogue(["x"]))
+    assert _fresh(store, searches=True)
+    store.doubt(A)
+    assert _fresh(store, searches=False)
+    assert not _fresh(store, searches=True)
+    assert not store.stale(A)
+
+
+def _fresh(store: CatalogueStore, *, searches: bool) -> bool:
+    view = store.view(A, searches=searches)
+    assert isinstance(view, Warm)
+    return view.fresh
+
+
 async def test_life_then_stale_then_gone(make: Make, clock: Clock) -> None:
     store = make(catalog={"ttl": 100, "max_stale": 50})
     await store.learn(A, catalogue(["x"]))

@@ -255,3 +255,133 @@ async def test_legacy_callers_warm_up_through_an_own_session(world: World) -> No
     await world.idle()
     assert world.names(who) == ["a", "b", "c"]
     assert world.server.methods() == ["initialize", "notifications/initialized", "tools/list"]
+
+
+# A client's own list ---------------------------------------------------------------------------------------
+
+
+async def settled(world: World, who: CallerContext = ANN) -> None:
+    await world.refresher.settled(who.key or b"", 60)
+
+
+async def test_an_own_list_is_followed_by_a_fetch_however_young_the_held_one_is(world: World) -> None:
+    await world.refresher.obtain(ANN)
+    world.mcp.tools = ["a"]
+    world.refresher.listed(ANN)
+    assert world.refresher.rereads(ANN.key)
+    assert world.names(ANN) == ["a", "b", "c"]
+    await settled(world)
+    assert world.names(ANN) == ["a"]
+    assert not world.refresher.rereads(ANN.key)
+    assert world.refresher.counters.reread == 1
+    assert len(world.server.requests) == 2
+
+
+async def test_own_lists_during_a_fetch_share_the_next_one(world: World) -> None:
+    """The one at hand may have been answered before they came."""
+    await world.refresher.obtain(ANN)
+    world.mcp.delay = 0.05
+    world.refresher.listed(ANN)
+    await until(lambda: len(world.server.requests) == 2)
+    first = asyncio.ensure_future(settled(world))
+    await asyncio.sleep(0)
+    for _ in range(20):
+        world.refresher.listed(ANN)
+    second = asyncio.ensure_future(settled(world))
+    await first
+    assert not second.done()
+    world.mcp.tools = ["a"]
+    await second
+    assert world.names(ANN) == ["a"]
+    assert len(world.server.requests) == 3
+    assert not world.refresher.rereads(ANN.key)
+
+
+async def test_an_own_list_does_not_trust_a_fetch_that_began_before_it(world: World) -> None:
+    await world.refresher.obtain(ANN)
+    world.mcp.delay = 0.05
+    waiting = asyncio.ensure_future(world.refresher.obtain(ANN))
+    await until(lambda: len(world.server.requests) == 2)
+    world.refresher.listed(ANN)
+    world.refresher.listed(ANN)
+    await waiting
+    world.mcp.tools = ["a"]
+    await settled(world)
+    assert world.names(ANN) == ["a"]
+    assert len(world.server.requests) == 3
+
+
+async def test_who_waits_for_a_slow_fetch_waits_a_bounded_time(world: World) -> None:
+    await world.refresher.obtain(ANN)
+    world.mcp.delay = 5
+    world.refresher.listed(ANN)
+    await world.refresher.settled(ANN.key or b"", 0.01)
+    assert world.refresher.rereads(ANN.key)
+    assert world.names(ANN) == ["a", "b", "c"]
+
+
+async def test_own_lists_do_not_hammer_a_route_that_fails(world: World) -> None:
+    await world.refresher.obtain(ANN)
+
+    async def broken(request: Request, write: Write) -> bool:
+        await write(answer(b"", 500))
+        return True
+
+    world.mcp.before = broken
+    for _ in range(30):
+        world.refresher.listed(ANN)
+        await settled(world)
+    assert len(world.server.requests) == 2
+    assert world.names(ANN) == ["a", "b", "c"]
+    world.mcp.before, world.mcp.tools = None, ["a"]
+    world.now[0] += 3
+    world.refresher.listed(ANN)
+    await settled(world)
+    assert world.names(ANN) == ["a"]
+
+
+async def test_own_lists_leave_a_broken_circuit_alone(world: World) -> None:
+    people = [caller(name=f"p{n}") for n in range(8)]
+    for who in people:
+        await world.refresher.obtain(who)
+
+    async def broken(request: Request, write: Write) -> bool:
+        await write(answer(b"", 500))
+        return True
+
+    world.mcp.before = broken
+    world.server.requests.clear()
+    for who in people:
+        world.refresher.listed(who)
+        await settled(world, who)
+    assert len(world.server.requests) == 5
+
+
+async def test_an_own_list_of_a_caller_refused_meanwhile_drops_it(world: World) -> None:
+    await world.refresher.obtain(ANN)
+    world.mcp.tokens = set()
+    world.now[0] += 1
+    world.refresher.listed(ANN)
+    await settled(world)
+    assert world.names(ANN) is None
+
+
+async def test_an_own_list_of_a_caller_nobody_knows_fetches_nothing(world: World) -> None:
+    world.refresher.listed(ANN)
+    world.refresher.listed(caller(key=None))
+    await settled(world)
+    assert world.server.requests == []
+
+
+async def test_without_a_route_an_own_list_makes_the_next_search_ask(executor: Executor) -> None:
+    settings = Settings()
+    store = CatalogueStore(settings, ToolIndex.build, lambda: 0.0, executor)
+    made = Refresher(store, UpstreamClient(settings, executor), settings, lambda: 0.0)
+    await store.learn(ANN.key, Catalogue.of([]))
+    made.listed(ANN)
+    assert not made.rereads(ANN.key)
+    listing, searching = store.view(ANN.key), store.view(ANN.key, searches=True)
+    assert isinstance(listing, Warm)
+    assert listing.fresh
+    assert isinstance(searching, Warm)
+    assert not searching.fresh

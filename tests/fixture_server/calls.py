@@ -146,5 +146,8 @@ def _fail(how: str) -> dict[str, Any]:
         case "403":
             challenge = 'Bearer error="insufficient_scope", scope="tools:write"'
             raise Refusal(403, -32600, "Forbidden", headers=(("www-authenticate", challenge),))
+        case "401":
+            challenge = 'Bearer error="invalid_token", error_description="expired"'
+            raise Refusal(401, -32600, "Unauthorized", headers=(("www-authenticate", challenge),))
         case _:
             raise Refusal(int(how) if how.isdigit() else 500, -32603, "Internal error")

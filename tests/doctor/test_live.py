@@ -15,6 +15,7 @@ TARGET = Target("http://gateway.test/mcp", (("authorization", "Bearer secret-tok
 SIX = [{"name": name, "inputSchema": {"type": "object"}} for name in sorted(NAMES)]
 EVENTS = {"content-type": "text/event-stream"}
 BOTH = ("legacy", "modern")
+RAW = [{"name": "a"}, {"name": "b"}]
 Reply = dict[str, Any] | httpx.Response
 
 
@@ -57,7 +58,7 @@ class Gateway:
         return httpx.Response(200, text=text, headers={**headers, "content-type": "text/event-stream"})
 
     def _result(self, method: str) -> dict[str, Any]:
-        common = {"capabilities": {"tools": {}}, "instructions": "Use search_tools first."}
+        common: dict[str, Any] = {"capabilities": {"tools": {}}, "instructions": "Use search_tools first."}
         answers: dict[str, dict[str, Any]] = {
             "initialize": {"protocolVersion": "2025-06-18", **common},
             "server/discover": {"supportedVersions": ["2026-07-28"], **common},
@@ -99,6 +100,99 @@ def test_a_server_of_one_era_is_no_fault() -> None:
 
 def test_a_server_of_no_era_fails() -> None:
     assert all(step.failed for step in live(Gateway(eras=())))
+
+
+REFUSALS = {
+    "status": httpx.Response(404),
+    "text": httpx.Response(400, text="session required"),
+    "said": httpx.Response(
+        400,
+        json={"jsonrpc": "2.0", "id": 1, "error": {"code": -32022, "message": "Unsupported \x1b[31mversion"}},
+    ),
+    "method": httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "error": {"code": -32601}}),
+}
+BROKEN = {
+    "500": (httpx.Response(500), "HTTP 500, empty body"),
+    "503": (httpx.Response(503, text="no healthy upstream"), "HTTP 503"),
+    "504": (httpx.Response(504), "HTTP 504"),
+    "401": (httpx.Response(401, text="who?"), "HTTP 401 without www-authenticate"),
+    "redirect": (
+        httpx.Response(308, headers={"location": "http://other/"}),
+        "HTTP 308, empty body to http://other/",
+    ),
+    "internal": (
+        httpx.Response(400, json={"id": 1, "error": {"code": -32603, "message": "Internal error"}}),
+        "HTTP 400, JSON-RPC error -32603: Internal error",
+    ),
+    "html": (httpx.Response(200, text="<html>"), "not JSON"),
+    "nothing": (httpx.Response(200, text=""), "without a result"),
+    "half": (httpx.Response(200, text=": ping\n\n", headers=EVENTS), "the stream ended"),
+}
+GREETINGS = {"legacy": "initialize", "modern": "server_discover"}
+
+
+def of(steps: list[Step], era: str) -> list[Step]:
+    return [step for step in steps if ("2026-07-28" in step.name) == (era == "modern")]
+
+
+@pytest.mark.parametrize("era", GREETINGS)
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_a_refused_era_is_skipped_and_says_what_came_back(era: str, refusal: str) -> None:
+    other = next(each for each in GREETINGS if each != era)
+    answer = REFUSALS[refusal]
+    replaced: Any = {GREETINGS[era]: answer, "tools_list": {"tools": SIX}}
+    steps = live(Gateway(**replaced))
+    assert of(steps, era)[0].mark is Mark.SKIPPED
+    assert {step.mark for step in of(steps, other)} == {Mark.OK}
+    said = of(steps, era)[0].shown
+    assert (f"HTTP {answer.status_code}" if answer.status_code != 200 else "JSON-RPC error -32601") in said
+    if refusal == "said":
+        assert "JSON-RPC error -32022: Unsupported ?[31mversion" in said
+
+
+@pytest.mark.parametrize("era", GREETINGS)
+@pytest.mark.parametrize("case", BROKEN)
+def test_an_era_that_fails_is_a_fault_though_the_other_works(era: str, case: str) -> None:
+    other = next(each for each in GREETINGS if each != era)
+    answer, says = BROKEN[case]
+    replaced: Any = {GREETINGS[era]: answer}
+    steps = live(Gateway(**replaced))
+    (failed,) = of(steps, era)
+    assert failed.failed
+    assert says in failed.what
+    assert failed.mend
+    assert {step.mark for step in of(steps, other)} == {Mark.OK}
+
+
+@pytest.mark.parametrize("era", GREETINGS)
+def test_a_raw_list_is_a_fault_though_the_greeting_was_refused(era: str) -> None:
+    """Servers without sessions list their tools to whoever asks."""
+
+    class Lax(Gateway):
+        def __call__(self, request: httpx.Request) -> httpx.Response:
+            modern = request.headers.get("mcp-protocol-version") == "2026-07-28"
+            body = json.loads(request.content or b"{}")
+            if modern == (era == "modern") and body.get("method") == "tools/list":
+                return self._send(
+                    {"jsonrpc": "2.0", "id": body["id"], "result": {"tools": RAW}}, "tools/list"
+                )
+            return super().__call__(request)
+
+    steps = of(live(Lax(eras=tuple(each for each in GREETINGS if each != era))), era)
+    assert [step.mark for step in steps] == [Mark.SKIPPED, Mark.FAILED]
+    assert "2 tools, and not the six" in steps[1].what
+
+
+@pytest.mark.parametrize("versions", [7, None, "2026-07-28", [None, {}]])
+def test_odd_greetings_are_shown(versions: Any) -> None:
+    common: dict[str, Any] = {"capabilities": {"tools": {}}}
+    steps = live(
+        Gateway(
+            server_discover={"supportedVersions": versions, **common},
+            initialize={"protocolVersion": "ž" if versions is None else versions, **common},
+        )
+    )
+    assert [step.mark for step in steps] == [Mark.OK] * 6
 
 
 def test_the_whole_list_shows_that_the_filter_does_nothing() -> None:

@@ -16,9 +16,9 @@ from tests.harness.stack import Stack
 TOKEN = "s3cret-of-the-operator"
 
 
-@pytest.fixture(scope="module", params=stack.gateways())
-def _own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with stack.single_upstream(tmp_path_factory.mktemp("live"), gateway=request.param) as running:
+@pytest.fixture(scope="module")
+def _own(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with stack.single_upstream(tmp_path_factory.mktemp("live"), gateway=gateway) as running:
         yield running
 
 
@@ -65,6 +65,17 @@ def test_a_server_of_one_era_is_no_fault(own: Stack, era: str) -> None:
     code, said, _ = doctor("--live", own.url, "--header", "x-api-key: k")
     assert code == 0, said
     assert list(steps(said).values()).count("skipped") == 1
+
+
+@pytest.mark.parametrize("fault", ["500", "503", "reset"])
+@pytest.mark.parametrize("method", ["initialize", "server/discover"])
+def test_an_era_that_fails_is_a_fault(own: Stack, method: str, fault: str) -> None:
+    own.office.set(faults={method: fault})
+    code, said, _ = doctor("--live", own.url, "--header", "x-api-key: k")
+    assert code == 1, said
+    (failed,) = (name for name, mark in steps(said).items() if mark == "FAILED")
+    assert failed.startswith(method)
+    assert "ok" in steps(said).values()
 
 
 def test_without_a_credential(own: Stack) -> None:
@@ -135,13 +146,13 @@ def test_nobody_listens() -> None:
     assert "no connection" in said
 
 
-def test_a_processor_that_is_down_and_a_gateway_that_is_gone(tmp_path: Path) -> None:
-    with stack.single_upstream(tmp_path) as running:
+def test_a_processor_that_is_down_and_a_gateway_that_is_gone(gateway: str, tmp_path: Path) -> None:
+    with stack.single_upstream(tmp_path, gateway=gateway) as running:
         assert doctor("--live", running.url, "--header", "x-api-key: k")[0] == 0
         running.processor.stop()
         code, said, _ = doctor("--live", running.url, "--header", "x-api-key: k")
         assert code == 1
-        assert "HTTP 500, empty body" in said
+        assert ("HTTP 500, empty body" if gateway == "envoy" else "HTTP 500") in said
         assert "mend: the gateway does not reach the processor" in said
         running.gateway.stop()
         code, said, _ = doctor("--live", running.url)

@@ -20,6 +20,7 @@ from extproc.embedders.unigram import UnigramTokenizer, load_tokenizer
 
 _BATCH_PIECES = 16_384
 _BLOCK = 2048
+_FEW_TEXTS, _FEW_PIECES = 16, 256
 
 
 class _Config(msgspec.Struct, gc=False):
@@ -84,6 +85,10 @@ class StaticEmbedder:
 
     def sums(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The same before rows are brought to length 1: weighted sums of the rows of the pieces."""
+        if len(texts) <= _FEW_TEXTS:
+            few = [self.tokenize(text) for text in texts]
+            if (pieces := sum(map(len, few))) <= _FEW_PIECES:
+                return self._few_sums(few, pieces)
         out = np.zeros((len(texts), self.dimension), np.float32)
         batch: list[list[int]] = []
         rows: list[int] = []
@@ -101,11 +106,22 @@ class StaticEmbedder:
             out[rows] = self._sums(batch, pending)
         return out
 
+    def _few_sums(self, batch: list[list[int]], pieces: int) -> NDArray[np.float32]:
+        """As ``sums`` in one product, which for a query's new words takes less than adding them up."""
+        ids = np.fromiter(chain.from_iterable(batch), np.int64, pieces)
+        weights = np.ones(pieces, np.float32) if self._weights is None else self._weights.take(ids)
+        if len(batch) == 1:
+            return (weights @ self._table(ids))[None]
+        shares = np.zeros((len(batch), pieces), np.float32)
+        start = 0
+        for row, each in enumerate(batch):
+            end = start + len(each)
+            shares[row, start:end] = weights[start:end]
+            start = end
+        return shares @ self._table(ids)
+
     def _sums(self, batch: list[list[int]], pieces: int) -> NDArray[np.float32]:
         ids = np.fromiter(chain.from_iterable(batch), np.int64, pieces)
-        if len(batch) == 1:
-            rows = self._table(ids)
-            return (rows.sum(0) if self._weights is None else self._weights[ids] @ rows)[None]
         table = None
         if pieces > _BLOCK:
             # Pieces repeat: each different row is read from the file, widened and weighed once.
@@ -139,7 +155,8 @@ class StaticEmbedder:
         return out
 
     def _table(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-        return self._rows[ids if self._mapping is None else self._mapping[ids]].astype(np.float32)
+        ids = ids if self._mapping is None else self._mapping.take(ids)
+        return self._rows.take(ids, axis=0).astype(np.float32)
 
     def _weighed(self, ids: NDArray[Any]) -> NDArray[np.float32]:
         rows = self._table(ids)

@@ -156,19 +156,19 @@ class UnigramTokenizer:
         return ids
 
     def _best_path(self, word: str) -> tuple[int, ...]:
-        find, scores, longest = self._ids.get, self._scores, self._longest.get
+        find, scores = self._ids.get, self._scores
+        longest, highest = self._longest.get, self._highest.get
         unknown, unknown_score = self.unknown, self._unknown_score
-        highest = self._highest.get
         size = len(word)
         best = [-math.inf] * (size + 1)
         best[0] = 0.0
         origin = [0] * (size + 1)
         piece_at = [unknown] * (size + 1)
-        reach = self._greedy(word)
-        for start in range(size):
+        # Branch and bound: the whole word as one piece is a path, and no worse one need be followed.
+        whole = find(word)
+        reach = -math.inf if whole is None else scores[whole]
+        for start, first in enumerate(word):
             here = best[start]
-            first = word[start]
-            # Branch and bound: no path from here is better than one that is known.
             if here + highest(first, math.inf) < reach or here == -math.inf:
                 continue
             after = start + 1
@@ -195,22 +195,6 @@ class UnigramTokenizer:
             end = origin[end]
         path.reverse()
         return tuple(path)
-
-    def _greedy(self, word: str) -> float:
-        """The score of one path, that of the longest pieces: no better one is below it."""
-        find, longest = self._ids.get, self._longest.get
-        size, start, score = len(word), 0, 0.0
-        while start < size:
-            for end in range(min(size, start + longest(word[start], 0)), start, -1):
-                piece = find(word[start:end])
-                if piece is not None:
-                    score += self._scores[piece]
-                    start = end
-                    break
-            else:
-                score += self._unknown_score
-                start += 1
-        return score
 
 
 def load_tokenizer(data: bytes) -> UnigramTokenizer:

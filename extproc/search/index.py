@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,11 +74,13 @@ class Explained:
     gate: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranked:
+class _Ranked(NamedTuple):
+    """``places``: positions of the best in ``lexical`` and ``cosine``."""
+
     rows: Rows
     scores: Floats
     named: dict[int, int]
+    places: Rows
     lexical: Floats
     cosine: Floats | None
     gate: float
@@ -100,7 +103,6 @@ class _Core:
         self.dense = engine.dense(readings, prepared)
         self.by_name = Names(self.names, [local for _, local in split])
         self.row = {name: row for row, name in enumerate(self.names)}
-        self.all_rows = np.arange(len(self.names))
 
 
 class ToolIndex:
@@ -211,9 +213,7 @@ class ToolIndex:
         vectors = read.weighed(core.matcher.weights(match)) if isinstance(read, QueryWords) else read
         if core.dense is not None and vectors is not None:
             cosine = nearest_part(core.dense.vectors, vectors.parts)
-        if rows is None:
-            rows = core.all_rows
-        else:
+        if rows is not None:
             lexical, cover = lexical[rows], cover[rows]
             cosine = None if cosine is None else cosine[rows]
         top, scores, gate = self._order(match, lexical, cover, cosine, vectors, rows, k)
@@ -221,10 +221,10 @@ class ToolIndex:
         if mask is not None:
             named = {row: rank for row, rank in named.items() if mask[row]}
         if named:
-            top, scores = _named_first(top, scores, np.searchsorted(rows, list(named)), list(named.values()))
+            places = np.array(list(named)) if rows is None else np.searchsorted(rows, list(named))
+            top, scores = _named_first(top, scores, places, list(named.values()))
         top, scores = top[:k], scores[:k]
-        cosines = None if cosine is None else cosine[top]
-        return _Ranked(rows[top], scores, named, lexical[top], cosines, gate, match)
+        return _Ranked(top if rows is None else rows[top], scores, named, top, lexical, cosine, gate, match)
 
     def _order(
         self,
@@ -233,7 +233,7 @@ class ToolIndex:
         cover: Floats,
         cosine: Floats | None,
         vectors: QueryVectors | None,
-        rows: Rows,
+        rows: Rows | None,
         k: int,
     ) -> tuple[Rows, Floats, float]:
         """Positions in ``rows``, best first and at least ``k`` if so many match; their scores; the gate."""
@@ -259,10 +259,11 @@ class ToolIndex:
             words = self._core.dense.words if self._core.dense is not None else None
             if words is not None:
                 share = wordwise_share(gate, known_gate(match))
-                likeness = words.likeness(vectors, rows[top])
+                likeness = words.likeness(vectors, top if rows is None else rows[top])
                 scores = refined(scores, nearness[top] * np.float32(scale), likeness, share)
         keep = worth_showing(lexical, cosine, top)
-        top, scores = top[keep], scores[keep]
+        if keep is not None:
+            top, scores = top[keep], scores[keep]
         # Candidates are in catalogue order, which decides between equal scores.
         order = (-scores).argsort(kind="stable")
         return top[order], scores[order], gate
@@ -275,15 +276,15 @@ class ToolIndex:
         ]
 
     def _explain(self, ranked: _Ranked, place: int, hit: Hit) -> Explained:
-        core, row = self._core, int(ranked.rows[place])
+        core, row, at = self._core, int(ranked.rows[place]), int(ranked.places[place])
         words = core.matcher.words_of(ranked.match, row)
         named = Named(hit.tool, *split_name(hit.tool.name, core.separator))
         document = core.engine.prepare(Readings([named]))[0].fields
         fields = core.matcher.by_field(words, document)
-        cosine = None if ranked.cosine is None else float(ranked.cosine[place])
+        cosine = None if ranked.cosine is None else float(ranked.cosine[at])
         shown = tuple((asked, word) for asked, word, _ in words)
         by_field = dict(zip(FIELDS, fields, strict=True))
-        return Explained(place + 1, hit, float(ranked.lexical[place]), by_field, shown, cosine, ranked.gate)
+        return Explained(place + 1, hit, float(ranked.lexical[at]), by_field, shown, cosine, ranked.gate)
 
 
 def _named_first(top: Rows, scores: Floats, named: Rows, ranks: list[int]) -> tuple[Rows, Floats]:

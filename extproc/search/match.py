@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,16 +26,14 @@ _MEMO = 4096
 Mask = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A query word and what it stood for: (term, likeness), likeness 1 for the word itself."""
 
     asked: Asked
     terms: tuple[tuple[int, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """``lexical``: one score for each tool.  ``known``: share of the query's words that the catalogue knows,
     numbers aside.  ``cover``: the share of each tool's name that the query mentions."""
 
@@ -96,7 +94,9 @@ class Matcher:
                 values.append(shares.values[a:b] if likeness == 1 else likeness * shares.values[a:b])
         if not rows:
             return np.zeros(size, np.float32), np.zeros(size, np.float32)
-        both = np.bincount(np.concatenate(rows), np.concatenate(values), 2 * size).astype(np.float32)
+        # Joined in the types that bincount would make of them.
+        at = np.concatenate(rows, dtype=np.intp)
+        both = np.bincount(at, np.concatenate(values, dtype=np.float64), 2 * size).astype(np.float32)
         return both[:size], both[size:]
 
     def _find(self, asked: Sequence[Asked], mask: Mask | None) -> list[Found]:

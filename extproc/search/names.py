@@ -9,6 +9,7 @@ from rapidfuzz import fuzz, process
 
 _MARKS = re.compile(r"[\s_\-./:]+")
 _IDENTIFIER = re.compile(r"[\w\-./:]+")
+_PLAIN = re.compile(r"[A-Z]?[a-z ,]*").fullmatch
 _INNER = re.compile(r"[_\-./:]|[a-z0-9][A-Z]")
 _LONGEST = 200
 _CLOSE = 90.0
@@ -39,7 +40,9 @@ class Names:
         query = query.strip().strip("`'\"")
         whole = key(query) if len(query) <= _LONGEST else ""
         candidates = [whole] if whole else []
-        if len(query) > len(whole) and _INNER.search(query):
+        # Plain words hold no identifier, which is quicker to see than by looking for one.
+        identifier = not _PLAIN(query) and _INNER.search(query)
+        if identifier and len(query) > len(whole):
             pieces = _IDENTIFIER.findall(query[:10_000])
             candidates += [
                 key(piece)
@@ -52,7 +55,7 @@ class Names:
                 found[row] = 0
             for row in self._local.get(candidate, ()):
                 found.setdefault(row, 1)
-        if not found and len(whole) >= 6 and _IDENTIFIER.fullmatch(query) and _INNER.search(query):
+        if not found and identifier and len(whole) >= 6 and _IDENTIFIER.fullmatch(query):
             near = process.extract(whole, self._keys, scorer=fuzz.ratio, score_cutoff=_CLOSE, limit=3)
             for name, likeness, _ in near:
                 if likeness >= near[0][1] - 1:

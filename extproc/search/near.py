@@ -29,8 +29,12 @@ class Near:
         owner = np.repeat(np.arange(len(chosen)), lengths)
         key = np.unique(_pairs(self._words) * max(len(chosen), 1) + owner)
         bucket, owner = np.divmod(key, max(len(chosen), 1))
-        self._owner = owner.astype(np.int32)
-        self._start = np.searchsorted(bucket, np.arange(_BUCKETS + 1)).astype(np.int32)
+        owner = owner.astype(np.int32)
+        different, start = np.unique(bucket, return_index=True)
+        ends = [*start[1:].tolist(), len(owner)]
+        self._owners = {
+            pair: owner[a:b] for pair, a, b in zip(different.tolist(), start.tolist(), ends, strict=False)
+        }
         self._count = np.bincount(owner, minlength=len(chosen)).astype(np.float32)
 
     def find(
@@ -44,8 +48,10 @@ class Near:
             return ()
         points = [10, *map(ord, word), 10]
         buckets = {((a << 8) ^ b) & (_BUCKETS - 1) for a, b in pairwise(points)}
-        start = self._start
-        spans = [self._owner[start[b] : start[b + 1]] for b in buckets]
+        owners = self._owners
+        spans = [owners[bucket] for bucket in buckets if bucket in owners]
+        if not spans:
+            return ()
         shared = np.bincount(np.concatenate(spans), minlength=len(self._words))
         # A word has at least the pairs it shares: fewer than this many are never enough.
         enough = math.ceil(alike * len(buckets) / (2 - alike) - 1e-6)
@@ -54,7 +60,7 @@ class Near:
             return ()
         likeness = 2 * shared[some] / (self._count[some] + len(buckets))
         found: list[tuple[int, float]] = []
-        for place in np.argsort(-likeness, kind="stable").tolist():
+        for place in (-likeness).argsort(kind="stable").tolist():
             alikeness = float(likeness[place])
             if alikeness < alike or (found and (len(found) >= most or alikeness < found[0][1] - 0.1)):
                 break
@@ -65,7 +71,8 @@ class Near:
 
     @property
     def nbytes(self) -> int:
-        return self._owner.nbytes + self._start.nbytes + self._count.nbytes + 16 * len(self._words)
+        owners = sum(200 + owner.nbytes for owner in self._owners.values())
+        return owners + self._count.nbytes + 16 * len(self._words)
 
 
 def _pairs(words: Sequence[str]) -> NDArray[np.int64]:

@@ -58,13 +58,17 @@ def wordwise_share(weight: float, known: float) -> float:
     return (1 - weight) * (WORDWISE + WORDWISE_FOREIGN * (1 - known))
 
 
-def worth_showing(lexical: Floats, cosine: Floats, top: Rows) -> NDArray[np.bool_]:
+def worth_showing(lexical: Floats, cosine: Floats, top: Rows) -> NDArray[np.bool_] | None:
     """Which of the candidates ``top`` are found at all: those with a word of the query, or near enough to it.
 
+    None for all of them.
     The bounds are low on purpose: nonsense and a need in another language overlap between 0.2 and 0.4.
     """
     with_word = lexical[top] > 0
-    best = max(float(np.maximum.reduce(cosine)), 0.0) if len(cosine) else 0.0
-    if best < NOISE and not with_word.any():
+    words = int(np.count_nonzero(with_word))
+    if words == len(top):
+        return None
+    best = max(float(np.maximum.reduce(cosine)), 0.0)
+    if best < NOISE and not words:
         return with_word
     return np.asarray(with_word | (cosine[top] > max(NEAR_BEST * best, 0.0)))

@@ -6,8 +6,8 @@ The vector of a long text is a mean in which a need named in passing is lost; th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from extproc.search.stopwords import FUNCTION_WORDS
 from extproc.search.words import LETTER, split_identifier
@@ -17,12 +17,13 @@ MOST_WORDS = 512
 _WINDOW, _STEP = 12, 6
 _LONGEST_KEPT = 48
 _SENTENCE = re.compile(r"[.;!?]+(?:\s+|$)|[。！？；\n]+")
+_STOPS = ".;!?"
+_STOP = re.compile(r"[.;!?。！？；\n]")
 _FIRST = re.compile(r"(?<=[.!?])\s|[。！？\n]")
 _WORD = re.compile(rf"(?:(?!_)[{LETTER}])+")
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """A query in words, lower case.  ``parts`` are ranges of them, the whole query first."""
 
     words: tuple[str, ...]
@@ -34,7 +35,12 @@ class Reading:
 
         A sentence counts from three words on.
         """
-        words: list[str] = []
+        # Most queries are one short sentence.
+        if not _STOP.search(query.rstrip(_STOPS)):
+            words = words_of(query)
+            if len(words) <= 1.5 * _WINDOW:
+                return cls(tuple([word[:48] for word in words]), ((0, len(words)),))
+        words = []
         sentences: list[tuple[int, int]] = []
         for sentence in _SENTENCE.split(query):
             start = len(words)

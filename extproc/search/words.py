@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import snowballstemmer
 
@@ -60,8 +59,7 @@ def split_identifier(text: str) -> str:
     return _SEPARATOR.sub(" ", text).strip()
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """One word of a query.
 
     ``forms``: what it may be called in the index, best first.  ``whole``: the identifier it is a part of, or
@@ -111,36 +109,41 @@ class Analyzer:
     def asked(self, query: str, lithuanian: bool = True, limit: int = 256) -> list[Asked]:
         """The first ``limit`` different words of a query; ``lithuanian``: with the stems of that language."""
         out: dict[str, Asked] = {}
-        for span in unicodedata.normalize("NFKC", query).split():
-            for word in self._asked_span(span, lithuanian):
+        memo = self._asked
+        if not query.isascii():
+            query = unicodedata.normalize("NFKC", query)
+        for span in query.split():
+            found = memo.get((span, lithuanian))
+            for word in self._asked_span(span, lithuanian) if found is None else found:
                 out.setdefault(word.text, word)
             if len(out) >= limit:
                 break
         return list(out.values())[:limit]
 
     def _asked_span(self, span: str, lithuanian: bool) -> tuple[Asked, ...]:
-        # Only words of ordinary length are remembered, and nothing of the query they came from.
-        found = self._asked.get((span, lithuanian))
-        if found is None:
+        keep = len(span) <= MAX_WORD
+        if keep and span.isascii() and span.isalpha() and span.islower():
+            found = tuple(self._asked_part(span, "", lithuanian, keep))
+        else:
             words: list[Asked] = []
-            keep = len(span) <= MAX_WORD
             for chunk in _CHUNK.findall(span):
                 parts = _parts(chunk)
                 whole = _whole(parts)
                 for part in parts:
                     words += self._asked_part(part, whole, lithuanian, keep)
             found = tuple(words)
-            if keep:
-                if len(self._asked) >= _MEMO // 8:
-                    self._asked.clear()
-                self._asked[span, lithuanian] = found
+        # Only words of ordinary length are remembered, and nothing of the query they came from.
+        if keep:
+            if len(self._asked) >= _MEMO // 8:
+                self._asked.clear()
+            self._asked[span, lithuanian] = found
         return found
 
     def _asked_part(self, part: str, whole: str, lithuanian: bool, keep: bool) -> list[Asked]:
-        if _BARE.match(part):
-            return [Asked(pair, (pair,), whole, near=False) for pair in _pairs(part)]
         if part in ENGLISH:
             return []
+        if not part.isascii() and _BARE.match(part):
+            return [Asked(pair, (pair,), whole, near=False) for pair in _pairs(part)]
         folded = fold(part)
         forms = self._forms(part, lithuanian, keep)
         near = len(part) > 3 and not part.isdigit() and part not in FOREIGN and folded not in FOREIGN
@@ -152,7 +155,7 @@ class Analyzer:
         for chunk in _CHUNK.findall(span):
             parts = _parts(chunk)
             for part in parts:
-                if _BARE.match(part):
+                if not part.isascii() and _BARE.match(part):
                     out += _pairs(part)
                 elif part not in ENGLISH:
                     out += self._forms(part, lithuanian, keep)
@@ -175,7 +178,7 @@ class Analyzer:
                 forms.append(self._stem(folded))
             if lithuanian:
                 forms += self._lithuanian_forms(part, folded)
-            found = tuple(dict.fromkeys(forms))
+            found = tuple(dict.fromkeys(forms)) if len(forms) > 1 else (forms[0],)
             if keep:
                 if len(self._stems) >= _MEMO:
                     self._stems.clear()

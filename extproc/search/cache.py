@@ -50,3 +50,35 @@ class ByteCache(Generic[K, V]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+class Memo(Generic[K, V]):
+    """Entries that are read without a lock; all are forgotten when their sizes exceed ``limit`` bytes.
+
+    For what every query asks several times, where keeping count of the least recently used would cost more
+    than learning anew once in a long while.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._entries: dict[K, V] = {}
+        self._size = 0
+        self.get = self._entries.get
+
+    def put(self, key: K, value: V, size: int) -> None:
+        with self._lock:
+            if key in self._entries:
+                return
+            if self._size + size > self._limit:
+                self._entries.clear()
+                self._size = 0
+            self._entries[key] = value
+            self._size += size
+
+    @property
+    def nbytes(self) -> int:
+        return self._size
+
+    def __len__(self) -> int:
+        return len(self._entries)

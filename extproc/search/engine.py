@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from extproc.search.cache import ByteCache
+from extproc.search.cache import ByteCache, Memo
 from extproc.search.dense import (
     NAME_WEIGHT,
     SENTENCE_WEIGHT,
@@ -27,7 +27,7 @@ from extproc.search.stopwords import FUNCTION_WORDS
 from extproc.search.words import Analyzer
 from extproc.settings import Search
 
-_LONGEST_ASKED, _MOST_ASKED = 32, 4096
+_LONGEST_ASKED = 32
 _FUNCTION_WORDS = tuple(sorted(FUNCTION_WORDS))
 
 
@@ -53,17 +53,20 @@ class Dense:
 
 
 class Caches:
-    """Tokens by tool and vectors by text, both bounded in bytes.  Safe to share between threads."""
+    """Tokens by tool and vectors by text, both bounded in bytes.  Safe to share between threads.
+
+    Of the bytes for vectors a twelfth is for words of queries.
+    """
 
     def __init__(self, tokens: int = 64 << 20, vectors: int = 64 << 20) -> None:
         self.analyzer = Analyzer()
         self.prepared: ByteCache[tuple[bytes, str], Prepared] = ByteCache(tokens)
-        self.vectors: ByteCache[tuple[str, bytes], Matrix] = ByteCache(vectors)
-        self.asked: dict[tuple[str, str], Matrix] = {}
+        self.asked: Memo[tuple[str, str], Matrix] = Memo(vectors // 12)
+        self.vectors: ByteCache[tuple[str, bytes], Matrix] = ByteCache(vectors - vectors // 12)
 
     @property
     def nbytes(self) -> int:
-        return self.prepared.nbytes + self.vectors.nbytes
+        return self.prepared.nbytes + self.vectors.nbytes + self.asked.nbytes
 
 
 def _ignore(error: EmbedderError) -> None:
@@ -145,8 +148,8 @@ class Engine:
         """Sums of words that some catalogue or an earlier query has; None for the others."""
         if self.embedder is None:
             return [None] * len(words)
-        name, asked = self.embedder.name, self.caches.asked
-        out = [asked.get((name, word)) for word in words]
+        name, known = self.embedder.name, self.caches.asked.get
+        out = [known((name, word)) for word in words]
         missing = [place for place, row in enumerate(out) if row is None]
         if missing:
             found = self.caches.vectors.get_many([(name, words[place].encode()) for place in missing])
@@ -158,14 +161,12 @@ class Engine:
 
     def _learn_words(self, words: Sequence[str], rows: Sequence[Matrix]) -> None:
         # Single words of ordinary length, and nothing of the query they came from.
-        asked = self.caches.asked
         if self.embedder is None:
             return
+        name, asked = self.embedder.name, self.caches.asked
         for word, row in zip(words, rows, strict=True):
             if len(word) <= _LONGEST_ASKED:
-                if len(asked) >= _MOST_ASKED:
-                    asked.clear()
-                asked[self.embedder.name, word] = row.copy()
+                asked.put((name, word), row.copy(), row.nbytes + 300)
 
     def _vectors(
         self, keys: Sequence[tuple[str, bytes]], make: Callable[[Sequence[int]], Matrix]

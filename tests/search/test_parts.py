@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from extproc.search import Engine
+from extproc.search import Caches, Engine, ToolIndex
 from extproc.search.cache import ByteCache
 from extproc.search.dense import FUNCTION_WORD, UNKNOWN_WORD, QueryWords, nearest_part, product
 from extproc.search.fusion import best, reciprocal_rank, z_score
@@ -19,7 +19,7 @@ from extproc.search.near import Near
 from extproc.search.segments import MOST_SEGMENTS, MOST_WORDS, Reading, content_words, first_sentence
 from extproc.search.servers import detect_separator, rows_of_server, server_names, split_name
 from extproc.search.words import Analyzer
-from tests.search.support import Pieces
+from tests.search.support import Pieces, office
 
 scores = arrays(
     np.float32, st.integers(0, 40), elements=st.floats(-100, 100, width=32).map(lambda x: round(x, 1))
@@ -217,7 +217,17 @@ def test_look_alikes_are_those_of_the_dice_coefficient(words: list[str], asked: 
 def test_sums_of_asked_words_are_kept_unless_they_look_like_data() -> None:
     engine = Engine(Pieces())
     assert engine.queries(["parcel " + "x" * 40]) is not None
-    assert {word for _, word in engine.caches.asked} == {"parcel"}
-    for number in range(5000):
-        engine.queries([f"word{number}"])
-    assert len(engine.caches.asked) <= 4096
+    assert len(engine.caches.asked) == 1
+    assert engine.caches.asked.get(("pieces", "parcel")) is not None
+
+
+def test_words_of_queries_are_bounded_and_counted_in_bytes() -> None:
+    caches = Caches(vectors=12 * 5_000)
+    index = ToolIndex.build(office(), Engine(Pieces(), caches=caches))
+    built = caches.nbytes
+    index.search("zebra", 3)
+    assert caches.nbytes > built
+    for number in range(400):
+        index.search(f"zebra{number:x}x", 3)
+        assert 0 < caches.asked.nbytes <= 5_000
+    assert caches.nbytes <= built + 5_000

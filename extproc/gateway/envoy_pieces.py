@@ -143,9 +143,10 @@ def cluster(name: str, address: Address, **more: Tree) -> dict[str, Tree]:
 
 
 def retry_policy() -> Tree:
+    """All of it applies only until a replica has said its first word in an exchange."""
     return {
         "num_retries": 2,
-        "retry_on": "connect-failure,refused-stream,unavailable,reset",
+        "retry_on": "connect-failure,refused-stream,unavailable,cancelled,reset",
         "retry_back_off": {"base_interval": "0.025s", "max_interval": "0.1s"},
         "retry_host_predicate": [
             {

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
+import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.expect import found
+from tests.e2e.expect import echoed, found
 from tests.e2e.office import bodies, hits, requests, token, until
 from tests.e2e.shared_store import SharedStore, needs_store
 from tests.harness import servers
@@ -25,6 +27,8 @@ from tests.harness.processes import free_ports
 from tests.harness.processor import Processor
 
 pytestmark = needs_store
+FULL_DUPLEX = SINGLE_UPSTREAM.with_name("full-duplex.yaml")
+
 
 def with_replica(gateway: Envoy, port: int) -> None:
     """A second processor in the shipped file's cluster; its retry policy makes use of it."""
@@ -49,7 +53,9 @@ class Pair:
 
 
 @contextlib.contextmanager
-def pair(folder: Path, *, shared: bool = True, **settings: Any) -> Iterator[Pair]:
+def pair(
+    folder: Path, *, shared: bool = True, file: Path = SINGLE_UPSTREAM, **settings: Any
+) -> Iterator[Pair]:
     (port,) = free_ports(1)
     office = servers.fixture(port, folder)
     store = SharedStore(folder)
@@ -60,7 +66,7 @@ def pair(folder: Path, *, shared: bool = True, **settings: Any) -> Iterator[Pair
     gateways = []
     for name, processor in (("both", first), ("one", first), ("other", second)):
         (folder / name).mkdir()
-        gateways.append(Envoy(SINGLE_UPSTREAM, {"office": port}, processor.port, folder / name))
+        gateways.append(Envoy(file, {"office": port}, processor.port, folder / name))
     both, one, other = gateways
     with_replica(both, second.port)
     with contextlib.ExitStack() as ends:
@@ -129,15 +135,18 @@ async def test_another_callers_list_is_not_recalled(replicas: Pair) -> None:
 
 
 class Load:
-    """Clients that search all the time.  ``counts`` has (phase it began in, outcome)."""
+    """Clients that search all the time and call and list now and then.
+
+    ``counts`` has (phase it began in, outcome).
+    """
 
     def __init__(self, url: str, clients: int) -> None:
         self.url = url
         self.tokens = [token() for _ in range(clients)]
         self.phase = "warming"
         self.counts: Counter[tuple[str, str]] = Counter()
-        self.cut = 0
-        """Searches that were under way when their processor died."""
+        self.cut: Counter[str] = Counter()
+        """What came of requests that were under way when their processor died, and of their repetition."""
 
     async def client(self, caller: str) -> None:
         async with Wire(self.url, MODERN, caller) as wire:
@@ -145,23 +154,34 @@ class Load:
             while self.phase != "over":
                 number += 1
                 began = self.phase
-                outcome = await self.search(wire, number)
-                if outcome == "failed" and began != self.phase:
-                    self.cut += 1
-                    outcome = await self.search(wire, number)
+                outcome = await self.ask(wire, number)
+                if outcome != "fine" and began != self.phase:
+                    self.cut[outcome] += 1
+                    self.cut[f"then {await self.ask(wire, number)}"] += 1
+                    continue
                 self.counts[began, outcome] += 1
                 await asyncio.sleep(0.01)
 
-    @staticmethod
-    async def search(wire: Wire, number: int) -> str:
+    async def ask(self, wire: Wire, number: int) -> str:
+        """``fine``, or what went wrong.  A wrong answer is no outcome: it fails the test."""
+        kind = "call" if number % 5 == 0 else "search"
         try:
-            answer = await wire.search("fixture_echo", limit=1, number=str(number))
-        except httpx.HTTPError:
-            return "failed"
+            if kind == "call":
+                answer = await wire.read("fixture_echo", {"text": f"t{number}"}, number=str(number))
+            else:
+                answer = await wire.search("fixture_echo", limit=1, number=str(number))
+        except httpx.HTTPError as error:
+            return type(error).__name__
         if answer.status != 200:
-            return "failed"
-        assert found(answer.text) == ["fixture_echo"]
+            return f"{answer.status} with {len(answer.body)} bytes"
+        if kind == "call":
+            assert echoed(answer.text)["arguments"] == {"text": f"t{number}"}
+        else:
+            assert found(answer.text) == ["fixture_echo"], answer.body
         return "fine"
+
+    def failed(self) -> dict[tuple[str, str], int]:
+        return {each: count for each, count in self.counts.items() if each[1] != "fine"}
 
     async def reach(self, phase: str, number: int, workers: list[asyncio.Task[None]]) -> None:
         end = time.monotonic() + 60
@@ -173,21 +193,30 @@ class Load:
             await asyncio.sleep(0.02)
 
 
-@pytest.mark.parametrize("route", [False, True])
-async def test_one_of_two_is_killed_under_load(tmp_path: Path, route: bool) -> None:
-    """No search that begins afterwards fails, and nobody lists again: the other knows every caller."""
-    with pair(tmp_path) as running:
+async def learned(running: Pair, callers: list[str]) -> None:
+    """One replica has seen these callers, and the store knows it."""
+    for caller in callers:
+        async with Wire(running.one.url(), MODERN, caller) as wire:
+            await hits(wire, "fixture_echo")
+    await published(running.first, len(callers))
+    running.office.forget()
+
+
+@pytest.mark.parametrize(
+    ("file", "route"),
+    [(SINGLE_UPSTREAM, False), (SINGLE_UPSTREAM, True), (FULL_DUPLEX, False)],
+    ids=["buffered", "buffered-with-route", "full-duplex"],
+)
+async def test_one_of_two_is_killed_under_load(tmp_path: Path, route: bool, file: Path) -> None:
+    """Nothing that begins afterwards fails, and nobody lists again: the other knows every caller."""
+    with pair(tmp_path, file=file) as running:
         if route:
             for processor in (running.first, running.second):
                 processor.configure("catalog", url=running.gateway.url("/mcp/all"))
                 processor.stop()
                 await asyncio.to_thread(processor.start)
         load = Load(running.gateway.url(), 20)
-        for caller in load.tokens:
-            async with Wire(running.one.url(), MODERN, caller) as wire:
-                await hits(wire, "fixture_echo")
-        await published(running.first, len(load.tokens))
-        running.office.forget()
+        await learned(running, load.tokens)
         workers = [asyncio.create_task(load.client(caller)) for caller in load.tokens]
         await load.reach("warming", 400, workers)
         load.phase = "killed"
@@ -196,12 +225,122 @@ async def test_one_of_two_is_killed_under_load(tmp_path: Path, route: bool) -> N
         load.phase = "over"
         await asyncio.gather(*workers)
         listed = requests(running.office, "tools/list")
-    assert load.counts["killed", "failed"] == 0, load.counts
-    assert load.cut <= len(load.tokens)
-    """Only what was in the middle of an exchange at that moment was cut, and was fine when asked again."""
-    assert load.counts["warming", "failed"] == 0, load.counts
+    assert load.failed() == {}
+    cut = {each for each in load.cut if not each.startswith("then ")}
+    assert cut <= {"500 with 0 bytes"}, load.cut
+    """Only what was in the middle of an exchange at that moment, with nothing of the catalogue."""
+    assert {each for each in load.cut if each.startswith("then ")} <= {"then fine"}, load.cut
+    assert load.cut.total() <= 2 * len(load.tokens)
     assert listed == []
     """Neither before nor after."""
+
+
+@contextlib.asynccontextmanager
+async def clients(url: str, callers: list[str]) -> AsyncIterator[list[Wire]]:
+    async with contextlib.AsyncExitStack() as opened:
+        yield [await opened.enter_async_context(Wire(url, MODERN, caller)) for caller in callers]
+
+
+def open_exchanges(processor: Processor) -> int:
+    (count,) = re.findall(r"^toolsearch_exchanges_in_flight (\S+)$", processor.metrics(), re.MULTILINE)
+    return int(float(count))
+
+
+@pytest.mark.parametrize("file", [SINGLE_UPSTREAM, FULL_DUPLEX], ids=["buffered", "full-duplex"])
+async def test_exchanges_that_a_dead_replica_never_answered_are_taken_over(
+    tmp_path: Path, file: Path
+) -> None:
+    """The gateway has sent them and has had no word back: it sends them to the other, nobody notices."""
+    callers = [token() for _ in range(20)]
+    with pair(tmp_path, file=file) as running:
+        await learned(running, callers)
+        async with clients(running.gateway.url(), callers) as wires:
+            for wire in wires:
+                await wire.search("fixture_echo")
+            retried = running.gateway.stat("cluster.toolsearch.upstream_rq_retry_success")
+            os.killpg(running.first.process.pid, signal.SIGSTOP)
+            asked = [asyncio.create_task(wire.search("fixture_echo")) for wire in wires]
+
+            async def only_the_stopped_ones_are_open() -> bool:
+                left = sum(not task.done() for task in asked)
+                return 0 < left == running.gateway.stat("cluster.toolsearch.upstream_rq_active")
+
+            await until(only_the_stopped_ones_are_open, "searches that hang on the stopped replica")
+            await asyncio.sleep(0.3)
+            left = sum(not task.done() for task in asked)
+            running.first.kill()
+            answers = await asyncio.gather(*asked)
+            retried = running.gateway.stat("cluster.toolsearch.upstream_rq_retry_success") - retried
+        assert [answer.status for answer in answers] == [200] * 20
+        assert all(found(answer.text)[0] == "fixture_echo" for answer in answers)
+        assert left > 0
+        assert retried == left
+        assert bodies(running.office, "tools/list") == []
+
+
+async def test_an_exchange_in_its_middle_fails_and_is_fine_when_repeated(tmp_path: Path) -> None:
+    """Half an exchange cannot be repeated by the gateway: the server may have seen its other half.
+
+    Here each search is one of a caller that nobody knows and waits for the server's list.
+    """
+    callers = [token() for _ in range(12)]
+    with pair(tmp_path) as running:
+        running.office.set(list_delay=6.0)
+        async with clients(running.gateway.url(), callers) as wires:
+            asked = [asyncio.create_task(wire.search("fixture_echo")) for wire in wires]
+
+            async def all_wait() -> bool:
+                return len(bodies(running.office, "tools/list")) == len(callers)
+
+            await until(all_wait, "lists under way")
+            lost = open_exchanges(running.first)
+            assert lost + open_exchanges(running.second) == len(callers)
+            running.first.kill()
+            answers = await asyncio.gather(*asked)
+            failed = [number for number, answer in enumerate(answers) if answer.status != 200]
+            assert len(failed) == lost > 0
+            assert {(answers[number].status, answers[number].body) for number in failed} == {(500, b"")}
+            running.office.set(list_delay=0.0)
+            for number in failed:
+                assert "fixture_echo" in await hits(wires[number], "fixture_echo")
+
+
+@pytest.mark.parametrize("file", [SINGLE_UPSTREAM, FULL_DUPLEX], ids=["buffered", "full-duplex"])
+@pytest.mark.parametrize("lame_duck", [0.0, 1.0])
+async def test_a_rolling_restart_is_noticed_by_nobody(tmp_path: Path, file: Path, lame_duck: float) -> None:
+    """SIGTERM to one, its restart, then the other: no request fails and nobody lists again."""
+    with pair(tmp_path, file=file, server={"lame_duck": lame_duck}) as running:
+        load = Load(running.gateway.url(), 20)
+        await learned(running, load.tokens)
+        workers = [asyncio.create_task(load.client(caller)) for caller in load.tokens]
+        await load.reach("warming", 200, workers)
+        for phase, processor in (("first", running.first), ("second", running.second)):
+            load.phase = f"{phase} stops"
+            await asyncio.to_thread(processor.stop)
+            load.phase = f"{phase} is gone"
+            await load.reach(load.phase, 100, workers)
+            load.phase = f"{phase} starts"
+            await asyncio.to_thread(processor.start)
+            load.phase = f"{phase} is back"
+            await served(processor, load, workers)
+        load.phase = "over"
+        await asyncio.gather(*workers)
+        listed = requests(running.office, "tools/list")
+    assert load.failed() == {}
+    assert load.cut == Counter()
+    assert listed == []
+
+
+async def served(processor: Processor, load: Load, workers: list[asyncio.Task[None]]) -> None:
+    """Until the gateway has found a restarted processor again."""
+
+    async def asked() -> bool:
+        for worker in workers:
+            if worker.done():
+                worker.result()
+        return bool(re.search(r'^toolsearch_exchanges_total{.*"replied"} [1-9]', processor.metrics(), re.M))
+
+    await until(asked, f"exchanges during {load.phase}")
 
 
 async def test_the_store_dies_under_load(replicas: Pair) -> None:
@@ -218,8 +357,8 @@ async def test_the_store_dies_under_load(replicas: Pair) -> None:
     await newcomers.reach("alone", 100, more)
     load.phase = newcomers.phase = "over"
     await asyncio.gather(*workers, *more)
-    assert load.counts["warming", "failed"] == load.counts["alone", "failed"] == 0
-    assert newcomers.counts["alone", "failed"] == 0
+    assert load.failed() == newcomers.failed() == {}
+    assert load.cut == newcomers.cut == Counter()
     trouble = events(replicas.first) + events(replicas.second)
     assert trouble["shared_errors"] + trouble["shared_timeouts"] > 0
     assert 'outcome="failed"} ' not in replicas.first.metrics().replace('outcome="failed"} 0.0', "")

@@ -69,17 +69,21 @@ class UnigramTokenizer:
         self._ids = {piece: i for i, (piece, _) in enumerate(vocabulary)}
         self._scores = [score for _, score in vocabulary]
         self._unknown_score = min(self._scores, default=0.0) - _UNKNOWN_PENALTY
-        longest: dict[str, int] = {}
-        for piece in self._ids:
-            if piece and len(piece) > longest.get(piece[0], 0):
-                longest[piece[0]] = len(piece)
-        self._longest = longest
-        # The best that can follow, by first character; no bound where a score above 0 could add to it.
-        highest = dict.fromkeys(longest, self._unknown_score)
+        # By first character: the longest piece, the best score, and what the character is by itself.
+        self._nothing = (1, self._unknown_score, unknown, self._unknown_score)
+        limits: dict[str, tuple[int, float, int, float]] = {}
         for piece, i in self._ids.items():
-            if piece and self._scores[i] > highest[piece[0]]:
-                highest[piece[0]] = self._scores[i]
-        self._highest = highest if max(self._scores, default=0.0) <= 0 else {}
+            if not piece:
+                continue
+            score = self._scores[i]
+            length, highest, alone, alone_score = limits.get(piece[0], self._nothing)
+            if len(piece) == 1:
+                alone, alone_score = i, score
+            if len(piece) > length or score > highest or len(piece) == 1:
+                limits[piece[0]] = max(length, len(piece)), max(highest, score), alone, alone_score
+        self._limits = limits
+        # With scores above 0 a path may get better by getting longer.
+        self._bounded = max(self._scores, default=0.0) <= 0
         self._normalise = normalise
         self._mark_first = mark_first
         self._added = dict(added)
@@ -156,35 +160,31 @@ class UnigramTokenizer:
         return ids
 
     def _best_path(self, word: str) -> tuple[int, ...]:
-        find, scores = self._ids.get, self._scores
-        longest, highest = self._longest.get, self._highest.get
-        unknown, unknown_score = self.unknown, self._unknown_score
+        find, scores, limits, nothing = self._ids.get, self._scores, self._limits.get, self._nothing
+        unknown = self.unknown
         size = len(word)
         best = [-math.inf] * (size + 1)
         best[0] = 0.0
         origin = [0] * (size + 1)
         piece_at = [unknown] * (size + 1)
         # Branch and bound: the whole word as one piece is a path, and no worse one need be followed.
-        whole = find(word)
+        whole = find(word) if self._bounded else None
         reach = -math.inf if whole is None else scores[whole]
         for start, first in enumerate(word):
+            longest, highest, piece, score = limits(first, nothing)
             here = best[start]
-            if here + highest(first, math.inf) < reach or here == -math.inf:
+            if here + highest < reach:
                 continue
-            after = start + 1
-            last = start + longest(first, 0)
-            if last > size:
-                last = size
-            for end in range(after, last + 1):
-                piece = find(word[start:end])
-                if piece is not None:
-                    score = scores[piece] + here
+            score += here
+            end = start + 1
+            if score > best[end]:
+                best[end], origin[end], piece_at[end] = score, start, piece
+            for end in range(start + 2, min(start + longest, size) + 1):
+                found = find(word[start:end])
+                if found is not None:
+                    score = scores[found] + here
                     if score > best[end]:
-                        best[end], origin[end], piece_at[end] = score, start, piece
-            if last == start or find(first) is None:
-                score = unknown_score + here
-                if score > best[after]:
-                    best[after], origin[after], piece_at[after] = score, start, unknown
+                        best[end], origin[end], piece_at[end] = score, start, found
         path: list[int] = []
         end = size
         while end > 0:

@@ -68,7 +68,7 @@ class Memo(Generic[K, V]):
 
     def put(self, key: K, value: V, size: int) -> None:
         with self._lock:
-            if key in self._entries:
+            if key in self._entries or size > self._limit:
                 return
             if self._size + size > self._limit:
                 self._entries.clear()

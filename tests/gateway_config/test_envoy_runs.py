@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +35,6 @@ WHOLE = sorted(
     for name in shipped.FILES
     if name.startswith("envoy/") and "kubernetes" not in name and name != "envoy/filter.yaml"
 )
-JOINED = [
-    "envoy/mcp-router.yaml",
-    "envoy/loopback-catalogue.yaml",
-    "envoy/profiles.yaml",
-    "envoy/compose.yaml",
-]
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -225,8 +223,10 @@ def test_jwt_then_rbac_then_processor(tmp_path: Path, issuer: Issuer) -> None:
         assert "authorization" not in {name.lower() for name in seen}
 
 
-def joined(name: str, tmp_path: Path, processor: Processor) -> tuple[servers.Fixture, Envoy]:
-    """The file with only one of its six servers, the fixture."""
+def joined(
+    name: str, tmp_path: Path, processor: Processor, server: str = "office"
+) -> tuple[servers.Fixture, Envoy]:
+    """The file with only one of its servers, which is the fixture."""
     (upstream,) = free_ports(1)
     file = tmp_path / Path(name).name
     config = yaml.safe_load((ROOT / name).read_text("utf-8"))
@@ -234,9 +234,9 @@ def joined(name: str, tmp_path: Path, processor: Processor) -> tuple[servers.Fix
         manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
         router = manager["http_filters"][-1]["typed_config"]
         if "servers" in router:
-            router["servers"] = [each for each in router["servers"] if each["name"] == "office"]
+            router["servers"] = [each for each in router["servers"] if each["name"] == server]
     file.write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
-    return servers.fixture(upstream, tmp_path), Envoy(file, {"office": upstream}, processor.port, tmp_path)
+    return servers.fixture(upstream, tmp_path), Envoy(file, {server: upstream}, processor.port, tmp_path)
 
 
 def ask(url: str, method: str, session: str = "", **params: Any) -> httpx.Response:
@@ -307,6 +307,83 @@ def test_the_catalogue_listener_serves_the_processor(tmp_path: Path) -> None:
         steps = live(envoy.url())
         assert good(steps)
         assert "6 tools" in next(step.what for step in steps if step.name.startswith("tools/list"))
+
+
+@pytest.mark.parametrize(("name", "server"), [("mcp-router", "office"), ("compose", "everything")])
+def test_servers_joined(name: str, server: str, tmp_path: Path) -> None:
+    """The files as they are but for addresses, with the one server of theirs that runs here."""
+    processor = Processor(tmp_path)
+    office, envoy = joined(f"envoy/{name}.yaml", tmp_path, processor, server)
+    with serving(office, processor, envoy):
+        assert good(live(envoy.url()))
+
+
+def test_the_filter_alone_in_a_gateway_that_lacks_it(tmp_path: Path) -> None:
+    """What is pasted from the fragment makes a gateway that worked without it one that works with it."""
+    pasted = yaml.safe_load((ROOT / "envoy" / "filter.yaml").read_text("utf-8"))
+    config = yaml.safe_load((ROOT / "envoy" / "single-upstream.yaml").read_text("utf-8"))
+    clusters = config["static_resources"]["clusters"]
+    clusters[:] = [each for each in clusters if each["name"] != "toolsearch"] + pasted["clusters"]
+    manager = config["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
+    rest = [each for each in manager["http_filters"] if "ext_proc" not in each["name"]]
+    assert len(rest) == len(manager["http_filters"]) - 1
+    manager["http_filters"] = pasted["http_filters"] + rest
+    file = tmp_path / "pasted.yaml"
+    file.write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
+    command = [_envoy_binary(), "--mode", "validate", "-c", str(file)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    with single_upstream(tmp_path, file) as stack:
+        assert good(live(stack.url))
+
+
+def test_the_file_with_jwt_fetches_its_keys(tmp_path: Path, pki: Pki, issuer: Issuer) -> None:
+    """The shipped file, keys over HTTP from where its cluster leads; only TLS to the issuer is left out."""
+    (upstream,) = free_ports(1)
+    keys = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=tmp_path))
+    (tmp_path / ".well-known").mkdir()
+    (tmp_path / ".well-known" / "jwks.json").write_bytes(issuer.jwks.read_bytes())
+    threading.Thread(target=keys.serve_forever, daemon=True).start()
+    file = tmp_path / "jwt-rbac.yaml"
+    config = yaml.safe_load(text_of("envoy/jwt-rbac.yaml", pki))
+    del cluster(config, "identity-provider")["transport_socket"]
+    file.write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
+    names = {each["name"] for each in config["static_resources"]["clusters"]}
+    (server,) = names - set(OTHERS)
+    office = servers.fixture(upstream, tmp_path)
+    processor = Processor(tmp_path)
+    envoy = Envoy(
+        file, {server: upstream, "identity-provider": keys.server_address[1]}, processor.port, tmp_path
+    )
+    try:
+        with serving(office, processor, envoy):
+            assert good(live(envoy.url(), issuer.token(sub="ann", scope="mcp:tools")))
+            assert all(step.failed for step in live(envoy.url(), issuer.token(sub="ann", scope="mail")))
+    finally:
+        keys.shutdown()
+        keys.server_close()
+
+
+WITH_A_PROCESSOR: dict[str, Callable[..., None]] = {
+    "single-upstream": test_both_eras_through_the_file,
+    "full-duplex": test_both_eras_through_the_file,
+    "unix-socket": test_unix_socket,
+    "mtls": test_mutual_tls,
+    "jwt-rbac": test_the_file_with_jwt_fetches_its_keys,
+    "profiles": test_profiles_and_long_arguments,
+    "direct-routes": test_each_server_by_itself,
+    "loopback-catalogue": test_the_catalogue_listener_serves_the_processor,
+    "mcp-router": test_servers_joined,
+    "compose": test_servers_joined,
+    "filter": test_the_filter_alone_in_a_gateway_that_lacks_it,
+}
+
+
+def test_every_file_runs_with_a_processor() -> None:
+    """A file that is added needs a test above that has a working handshake through it."""
+    files = {path.stem for path in (ROOT / "envoy").glob("*.yaml")}
+    assert files == set(WITH_A_PROCESSOR)
+    for name, test in WITH_A_PROCESSOR.items():
+        assert name in inspect.getsource(test) or name in str(getattr(test, "pytestmark", "")), name
 
 
 def cluster(config: dict[str, Any], name: str = "toolsearch") -> Any:

@@ -9,14 +9,14 @@ import logging
 import signal
 import sys
 import tempfile
-import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from demo import paper
 from demo.script import Script, configuration
 from tests.harness import stack
-from tests.harness.processes import NotReadyError
+from tests.harness.processes import NotReadyError, Process
 
 
 def main() -> int:
@@ -52,8 +52,19 @@ def show(folder: Path, *, once: bool) -> int:
             print(configuration(running.url))
             print("\nCtrl-C ends it.", flush=True)
             with contextlib.suppress(KeyboardInterrupt):
-                threading.Event().wait()
+                ended = wait_for_end([running.gateway.process, running.processor.process])
+                print(f"\n{ended.name} has ended; the end of its log:\n{ended.tail(10)}", file=sys.stderr)
+                return 1
         return 1 if failures else 0
+
+
+def wait_for_end(processes: Sequence[Process]) -> Process:
+    """The first of ``processes`` that is no longer there."""
+    while True:
+        for process in processes:
+            if not process.running:
+                return process
+        time.sleep(0.5)
 
 
 if __name__ == "__main__":

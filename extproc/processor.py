@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +16,7 @@ from extproc.batches import Batches
 from extproc.catalog.caller import (
     CallerContext,
     CallerKey,
-    caller_key,
-    is_nameless,
     nameless,
-    with_token,
 )
 from extproc.exchange.messages import (
     Decision,
@@ -35,15 +31,16 @@ from extproc.exchange.messages import (
     Response,
     ResponseDecision,
 )
+from extproc.identity import Identity
 from extproc.learning import Learning
-from extproc.mcp import headers, revisions, slices
+from extproc.mcp import slices
 from extproc.profiles import Profile, Shared, build_profile
 from extproc.rewriter import plans, request, response, routes, rpc
 from extproc.rewriter.decisions import CallMany, Changed, Doubted, Heavy, Learned, NeedCatalogue, Outdated
 from extproc.rewriter.meta_tools import Meta
 from extproc.settings import Settings
 from extproc.store import Cold, View, Warm
-from extproc.store.classes import Classes, Place
+from extproc.store.classes import Classes
 from extproc.telemetry import Metrics, Notices, fields, logger, where
 from extproc.upstream import Failed, Reason, Unauthorized
 
@@ -71,7 +68,7 @@ class Processor:
         self._settings = {"": settings, **profiles}
         self._metrics = metrics
         self._notices = Notices(metrics)
-        self._secret = settings.caller.key.get_secret_value().encode()[:64] or secrets.token_bytes(32)
+        self._identity = Identity(settings.caller.key.get_secret_value())
         self._executor = ThreadPoolExecutor(2, thread_name_prefix="toolsearch")
         self._profiles: dict[str, Profile] = {}
         self._classes = Classes(settings.catalog.ttl)
@@ -119,7 +116,7 @@ class Processor:
             decision = request.decide(opened.route, opened.known)
             if isinstance(decision, CallMany | NeedCatalogue | Heavy):
                 return None
-            self._warn_of_nameless(opened.profile, message)
+            self._warn_of_nameless(opened)
             return self._note(decision, opened)
         except Exception as error:
             logger.error("internal error", extra=fields(error=where(error)))
@@ -145,7 +142,7 @@ class Processor:
             case routes.Listens(session, revision):
                 if not profile.settings.catalog.watch:
                     return PassThrough()
-                return request.listen(self._caller(profile, message, session, revision))
+                return request.listen(self._identity.of(profile, message, session, revision))
             case routes.Respelled(body):
                 return Forward(body)
             case routes.Refused(reply):
@@ -154,11 +151,11 @@ class Processor:
             case routes.NotifiesCall(name):
                 return request.notified(name, profile.settings)
             case routes.Cancels(request_id, session):
-                self._batches.cancel(self._caller(profile, message, session, ""), request_id)
+                self._batches.cancel(self._identity.of(profile, message, session, ""), request_id)
                 return PassThrough()
             case routes.Resumes(session, revision):
-                return request.resume(self._caller(profile, message, session, revision))
-        caller = self._caller(profile, message, route.rpc.session, route.rpc.revision)
+                return request.resume(self._identity.of(profile, message, session, revision))
+        caller = self._identity.of(profile, message, route.rpc.session, route.rpc.revision)
         known = request.Known(
             caller,
             profile.store.view(caller.key, searches=not isinstance(route, routes.Lists)),
@@ -180,7 +177,7 @@ class Processor:
         route, known, profile = opened.route, opened.known, opened.profile
         if _waits_to_search(opened):
             size = OFF_LOOP + 1
-        self._warn_of_nameless(profile, message)
+        self._warn_of_nameless(opened)
         if self._unsettled(opened):
             known = replace(known, view=await self._settled(profile, known.caller.key))
         if isinstance(known.view, Cold) and known.caller.key is not None:
@@ -286,7 +283,7 @@ class Processor:
                 return Replace(body)
             case Keep() | Replace():
                 if isinstance(plan, plans.Guide):
-                    profile.refresher.warm_up(self._opened(plan, message, profile))
+                    profile.refresher.warm_up(self._identity.opened(profile, plan, message))
                 return decision
 
     def _replayed(self, plan: plans.Replay, session: str, body: bytes) -> plans.Plan:
@@ -297,46 +294,13 @@ class Processor:
             return plan
         return self._pending.get((session, upstream_id), plan)
 
-    def _opened(self, plan: plans.Guide, message: Response, profile: Profile) -> CallerContext:
-        """The caller as its next requests will look: ``initialize`` is answered with its session."""
-        caller = plan.caller
-        session = headers.get(message.headers, "mcp-session-id") or caller.session
-        key = caller.key
-        if key is None and session is not None:
-            key = caller_key(profile.settings.caller, self._secret, caller.profile, (), {}, session)
-        return replace(caller, key=key, session=session, revision=plan.rpc.revision)
-
     # Shared ------------------------------------------------------------------------------------------------
 
-    def _caller(
-        self, profile: Profile, message: Request, session: str | None, revision: str
-    ) -> CallerContext:
-        settings = profile.settings
-        opening = message.opening
-        given = with_token(message.headers, opening.attributes, settings.catalog.token_attribute)
-        key = caller_key(
-            settings.caller,
-            self._secret,
-            opening.profile,
-            given,
-            opening.attributes,
-            session,
-            modern=revisions.is_modern(revision),
-        )
-        wanted = profile.passed_headers
-        passed = tuple(header for header in given if header[0] in wanted)
-        place, now = _place(message), time.monotonic()
-        return CallerContext(key, session, revision, passed, opening.profile, place, now, opening.dialect)
-
-    def _warn_of_nameless(self, profile: Profile, message: Request) -> None:
+    def _warn_of_nameless(self, opened: _Opened) -> None:
         """A caller without a name learns its list again in every session: seldom what was meant."""
-        settings, opening = profile.settings, message.opening
-        given = with_token(message.headers, opening.attributes, settings.catalog.token_attribute)
-        if settings.caller.anonymous == "shared" or not is_nameless(
-            settings.caller, given, opening.attributes
-        ):
-            return
-        self._notices.warn("caller.attributes", nameless(opening.dialect))
+        caller = opened.known.caller
+        if not caller.named and opened.profile.settings.caller.anonymous != "shared":
+            self._notices.warn("caller.attributes", nameless(caller.dialect))
 
     def _unchecked(self, reason: str) -> None:
         self._metrics.warnings.labels(f"calls.validate_arguments:{reason}").inc()
@@ -351,11 +315,6 @@ class Processor:
 def _waits_to_search(opened: _Opened) -> bool:
     searches = isinstance(opened.route, routes.CallsMeta) and opened.route.tool is Meta.SEARCH
     return searches and opened.profile.waits_to_search
-
-
-def _place(message: Request) -> Place:
-    table = headers.table(message.headers)
-    return (message.opening.profile, table.get(":authority", ""), table.get(":path", ""))
 
 
 def _failure(message: Request | Response) -> Decision:

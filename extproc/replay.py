@@ -11,7 +11,7 @@ import base64
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
@@ -141,16 +141,16 @@ def _headers_in(found: Any) -> Headers:
 def _answer_out(command: Command) -> Json:
     """A command as JSON: its kind and its fields."""
     found: Json = {"kind": type(command).__name__}
-    for one in fields(command):
-        match getattr(command, one.name):
+    for name in command.__struct_fields__:
+        match getattr(command, name):
             case bytes() as data:
-                found[one.name] = _bytes_out(data)
+                found[name] = _bytes_out(data)
             case Side() as side:
-                found[one.name] = side.name
+                found[name] = side.name
             case ModeOverride(request, response):
-                found[one.name] = [request.name, response.name]
+                found[name] = [request.name, response.name]
             case value:
-                found[one.name] = value
+                found[name] = value
     return found
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TypeAlias
+
+import msgspec
 
 from extproc.exchange.messages import Dialect, Headers
 from extproc.settings import Caller
@@ -15,8 +16,7 @@ CallerKey: TypeAlias = bytes
 """16 bytes of keyed BLAKE2b."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallerContext:
+class CallerContext(msgspec.Struct, frozen=True):
     """What a side fetch on behalf of one caller may use.
 
     ``key`` is None when nothing tells this caller from another: then nothing is cached.
@@ -26,13 +26,19 @@ class CallerContext:
     key: CallerKey | None
     session: str | None
     revision: str
-    headers: Headers = field(default=(), repr=False)
+    headers: Headers = ()
     profile: str = ""
     place: tuple[str, str, str] = ("", "", "")
     """Profile, ``:authority`` and ``:path`` of the request."""
     asked: float | None = None
     """When the request came, in seconds of the store's clock."""
     dialect: Dialect = Dialect.ENVOY
+    named: bool = True
+    """Whether a credential or a verified attribute came with the request."""
+
+    def __repr__(self) -> str:
+        key = None if self.key is None else self.key.hex()
+        return f"CallerContext({key}, {self.revision!r}, profile={self.profile!r})"
 
 
 @lru_cache(maxsize=64)
@@ -65,37 +71,36 @@ def with_token(headers: Headers, attributes: Mapping[str, str], name: str) -> He
     return (*headers, ("authorization", f"Bearer {token}"))
 
 
-def is_nameless(settings: Caller, headers: Headers, attributes: Mapping[str, str]) -> bool:
-    """Whether a request carries neither a credential nor a verified attribute."""
-    if any(attributes.get(name) for name in settings.attributes):
-        return False
+def credentials(
+    settings: Caller, headers: Headers, attributes: Mapping[str, str]
+) -> list[tuple[str, str, str]]:
+    """What says who a request comes from, as (kind, name, value); empty for a nameless caller.
+
+    Verified attributes, when any configured one is present, stand in for the credential headers, so a
+    refreshed token keeps its catalogue.
+    """
+    verified = [("a", name, attributes[name]) for name in settings.attributes if attributes.get(name)]
+    if verified:
+        return verified
     wanted = _lowered(settings.headers)
-    return not any(name in wanted and value for name, value in headers)
+    return sorted([("h", name, value) for name, value in headers if name in wanted and value])
 
 
 def caller_key(
     settings: Caller,
     secret: bytes,
     profile: str,
-    headers: Headers,
-    attributes: Mapping[str, str],
+    given: list[tuple[str, str, str]],
     session: str | None,
     *,
     modern: bool = False,
 ) -> CallerKey | None:
-    """The caller's key, or None when nothing identifies the caller.
+    """The key of a caller with these :func:`credentials`, or None when nothing identifies the caller.
 
-    Verified attributes, when any configured one is present, stand in for the credential headers, so a
-    refreshed token keeps its catalogue.  A caller without either is keyed by its MCP session.  The two eras
-    of MCP have keys of their own: what is a usable tool in one may be an invalid one in the other.
+    A caller without any is keyed by its MCP session.  The two eras of MCP have keys of their own: what is a
+    usable tool in one may be an invalid one in the other.
     """
-    verified = [(name, attributes[name]) for name in settings.attributes if attributes.get(name)]
-    if verified:
-        parts = [("a", name, value) for name, value in verified]
-    else:
-        wanted = _lowered(settings.headers)
-        parts = [("h", *header) for header in headers if header[0] in wanted and header[1]]
-        parts.sort()
+    parts = given
     if not parts:
         if settings.anonymous == "shared":
             parts = [("n", "", "")]
@@ -103,9 +108,9 @@ def caller_key(
             parts = [("s", "", session)]
         else:
             return None
-    pieces = [profile.encode(), b"modern" if modern else b"legacy"]
+    pieces = [profile, "modern" if modern else "legacy"]
     for part in parts:
-        pieces += [text.encode("utf-8", "surrogateescape") for text in part]
-    # Lengths in front, so that no two lists of pieces come to the same bytes.
-    data = b"".join([b"%d:%b" % (len(piece), piece) for piece in pieces])
-    return blake2b(data, digest_size=16, key=secret).digest()
+        pieces += part
+    # Lengths in front, so that no two lists of pieces come to the same text.
+    text = "".join([f"{len(piece)}:{piece}" for piece in pieces])
+    return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16, key=secret).digest()

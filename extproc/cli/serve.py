@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from extproc.cli import FINE, PROBLEM, UsageError
-from extproc.config_checks import describe, leaves
+from extproc.cli.setting_help import help_text, remarks
+from extproc.config_checks import leaves
 from extproc.config_sources import CONFIG_VARIABLE, Loaded, SettingsError, load
 
 if TYPE_CHECKING:
@@ -30,11 +31,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--check", action="store_true", help="check the settings and exit: 0 fine, 2 not")
     group = parser.add_argument_group("settings")
     short = {"server.listen": "--listen", "server.admin": "--admin"}
+    said = remarks()
     for key, field in leaves():
         names = [short[key]] if key in short else []
-        group.add_argument(
-            *names, f"--{key}", dest=_FLAG + key, metavar="VALUE", help=describe(field).replace("%", "%%")
-        )
+        text = help_text(key, field, said).replace("%", "%%")
+        group.add_argument(*names, f"--{key}", dest=_FLAG + key, metavar="VALUE", help=text)
     return parser
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
 from google.protobuf.message import DecodeError
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
@@ -30,15 +30,13 @@ _WHOLE_NUMBER_LIMIT = float(2**53)
 _BODY_MODES = {mode.value: mode for mode in BodyMode}
 
 
-@dataclass(frozen=True, slots=True)
-class Malformed:
+class Malformed(msgspec.Struct, frozen=True):
     """A message no event can be made of.  ``reason`` names the defect and holds nothing the peer sent."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class First:
+class First(msgspec.Struct, frozen=True):
     """The first message of a stream."""
 
     opening: Opening

@@ -1,7 +1,7 @@
 """The external-processing exchange as a sans-IO state machine.
 
 One door in (:meth:`Exchange.receive`), one for decisions (:meth:`Exchange.resume`), one for trouble
-(:meth:`Exchange.fail`).  Which event is welcome in which phase is the table ``TRANSITIONS``.
+(:meth:`Exchange.fail`).  Which event is welcome in which phase is the table ``transitions.TRANSITIONS``.
 Source: envoy.service.ext_proc.v3.ExternalProcessor and the ProcessingMode documentation.
 """
 
@@ -41,9 +41,10 @@ from extproc.exchange.messages import (
     Warn,
 )
 from extproc.exchange.reading import Reading
-from extproc.exchange.transitions import TRANSITIONS, Phase, Step, kind_of
+from extproc.exchange.transitions import Phase, Step, step
 from extproc.settings import Limits, Server
 
+_METHODS = {each: f"_{each.value}" for each in Step}
 _JSON = ("content-type", "application/json")
 _FAILURE = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error"}}'
 _STALE_AFTER_REWRITE = ("etag", "digest", "content-digest", "repr-digest", "content-md5", "accept-ranges")
@@ -79,8 +80,7 @@ class Exchange:
         if self._phase in (Phase.DECIDING_REQUEST, Phase.DECIDING_RESPONSE):
             self._queue.append(event)
             return []
-        step = TRANSITIONS.get((self._phase, kind_of(event)), Step.OUT_OF_ORDER)
-        commands: list[Command] = getattr(self, f"_{step.value}")(event)
+        commands: list[Command] = getattr(self, _METHODS[step(self._phase, event)])(event)
         return commands
 
     def resume(self, decision: Decision) -> list[Command]:

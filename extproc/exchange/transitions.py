@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import Enum, StrEnum, auto
+from enum import StrEnum, auto
 
-from extproc.exchange.messages import BodyArrived, Event, HeadersArrived, Side, TrailersArrived
+from extproc.exchange.messages import BodyArrived, Event, HeadersArrived, Side, TrailersArrived, Word
 
 
-class Phase(Enum):
+class Phase(Word):
     START = auto()
     COLLECTING = auto()
     DECIDING_REQUEST = auto()
@@ -18,7 +18,7 @@ class Phase(Enum):
     CLOSED = auto()
 
 
-class Kind(Enum):
+class Kind(Word):
     REQUEST_HEADERS = auto()
     REQUEST_BODY = auto()
     REQUEST_TRAILERS = auto()
@@ -74,5 +74,14 @@ _KINDS: dict[tuple[type, Side], Kind] = {
 }
 
 
-def kind_of(event: Event) -> Kind:
-    return _KINDS[type(event), event.side]
+_STEPS = {
+    (phase, *event): step
+    for (phase, kind), step in TRANSITIONS.items()
+    for event, its in _KINDS.items()
+    if its is kind
+}
+
+
+def step(phase: Phase, event: Event) -> Step:
+    """What ``event`` leads to in ``phase``."""
+    return _STEPS.get((phase, type(event), event.side), Step.OUT_OF_ORDER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"
@@ -15,6 +16,7 @@ META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 _DATED = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
 
 
+@lru_cache(maxsize=64)
 def is_modern(revision: str) -> bool:
     """Whether a revision has per-request metadata instead of the ``initialize`` handshake."""
     return revision == "draft" or (bool(_DATED.match(revision)) and revision >= MODERN)

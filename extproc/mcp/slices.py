@@ -46,6 +46,7 @@ class Ambiguous(ValueError):
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _items = msgspec.json.Decoder(list[msgspec.Raw])
 _values = msgspec.json.Decoder()
+_encode = msgspec.json.Encoder().encode
 _strings = msgspec.json.Decoder(str)
 
 
@@ -56,17 +57,17 @@ def members(text: bytes) -> Members:
     """
     try:
         text.decode()
-        found = {name: bytes(value) for name, value in _members.decode(text).items()}
+        decoded = _members.decode(text)
     except RecursionError:
         raise TooDeep("nested too deeply") from None
     except UnicodeDecodeError as error:
         raise NotAnObject(str(error)) from None
     except msgspec.MsgspecError as error:
         return _with_surrogates(text, error)
-    # Compact text without a repeated name is exactly as long as its parts; the rest is looked at closely.
-    if len(text) != _compact_length(found) and _has_duplicates(text):
+    # Compact text without a repeated name is as long as its parts written anew; the rest is looked at closely.
+    if len(text) != len(_encode(decoded)) and _has_duplicates(text):
         raise Ambiguous("a member name stands twice")
-    return found
+    return {name: bytes(value) for name, value in decoded.items()}
 
 
 def members_or_none(text: bytes | None) -> Members | None:
@@ -102,7 +103,7 @@ def items(text: bytes) -> list[bytes]:
 
 def join(parts: Mapping[str, bytes]) -> bytes:
     """The JSON object with these members, values byte for byte."""
-    return b"{" + b",".join(quote(name) + b":" + value for name, value in parts.items()) + b"}"
+    return b"{" + b",".join([quote(name) + b":" + value for name, value in parts.items()]) + b"}"
 
 
 def join_array(parts: Iterable[bytes]) -> bytes:
@@ -167,13 +168,6 @@ def _with_surrogates(text: bytes, error: msgspec.MsgspecError) -> Members:
     if len(found) != len(pairs):
         raise Ambiguous("a member name stands twice")
     return found
-
-
-def _compact_length(found: Members) -> int:
-    if not found:
-        return 2
-    # Braces and commas make one byte a member and one more; a plain name has two quotes and a colon.
-    return 1 + sum(len(name) + len(value) + 4 for name, value in found.items())
 
 
 def _has_duplicates(text: bytes) -> bool:

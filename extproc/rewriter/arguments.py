@@ -7,8 +7,9 @@ because a multi round-trip retry repeats the wrapper and the server compares (MC
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from extproc.mcp import slices
 from extproc.mcp.slices import Members
@@ -18,35 +19,30 @@ _NAME_WORDS = ("name", "tool", "tool_name")
 _EMPTY = b"{}"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """Why the arguments are refused; ``text`` is for the model."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class SearchArguments:
+class SearchArguments(msgspec.Struct, frozen=True):
     queries: tuple[str, ...]
     limit: int | None
     server: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeArguments:
+class DescribeArguments(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """``arguments`` is the raw object to forward; ``note`` says where it was if not where it belongs."""
 
     arguments: bytes
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CallArguments:
+class CallArguments(msgspec.Struct, frozen=True):
     """``readings`` is what may be meant by the arguments, likeliest first; the tool's schema decides."""
 
     name: str

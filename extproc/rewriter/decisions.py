@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+import msgspec
 
 from extproc.catalog.model import Tool
 from extproc.catalog.parse import Page
@@ -12,13 +13,11 @@ from extproc.rewriter.plans import AskAgain, Describe, List, Search
 from extproc.rewriter.rpc import Rpc
 
 
-@dataclass(frozen=True, slots=True)
-class NeedCatalogue:
+class NeedCatalogue(msgspec.Struct, frozen=True):
     """This request cannot be decided without the caller's catalogue: fetch it, then decide again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Learned:
+class Learned(msgspec.Struct, frozen=True):
     """A page was read: commit it and get its index, then :func:`~extproc.rewriter.response.finish`."""
 
     page: Page
@@ -26,8 +25,7 @@ class Learned:
     result: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Doubted:
+class Doubted(msgspec.Struct, frozen=True):
     """Answer, and have the list read again soon: the caller asked for something that may well be there.
 
     A gateway that joins servers leaves one out of a list while it is down, and nothing in the list tells.
@@ -36,22 +34,22 @@ class Doubted:
     reply: Reply
 
 
-@dataclass(frozen=True, slots=True)
-class Heavy:
+class Heavy(msgspec.Struct, frozen=True):
     """The arguments take too long to check between two other requests: decide again in a thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadCall:
+class ReadCall(msgspec.Struct, frozen=True):
     """One entry of ``call_read_tools``.  ``headers`` are the ``Mcp-Param-*`` it needs in modern revisions."""
 
     tool: Tool
-    arguments: bytes = field(repr=False)
+    arguments: bytes
     headers: Headers = ()
 
+    def __repr__(self) -> str:
+        return f"ReadCall({self.tool.name!r})"
 
-@dataclass(frozen=True, slots=True)
-class CallMany:
+
+class CallMany(msgspec.Struct, frozen=True):
     """Make these read-only calls at once, then :func:`extproc.rewriter.batch.merge` their results."""
 
     rpc: Rpc
@@ -61,15 +59,13 @@ class CallMany:
 OnRequest: TypeAlias = RequestDecision | NeedCatalogue | CallMany | Heavy | Doubted
 
 
-@dataclass(frozen=True, slots=True)
-class Outdated:
+class Outdated(msgspec.Struct, frozen=True):
     """The answer becomes ``body``, and shows that the caller's catalogue is out of date."""
 
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(msgspec.Struct, frozen=True):
     """The message goes on as it came, and says that the caller's tools changed."""
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from extproc.catalog.caller import CallerContext
 from extproc.catalog.model import Tool, ToolClass
@@ -29,7 +30,7 @@ def is_answer(data: bytes) -> bool:
     return "method" not in found and ("result" in found or "error" in found)
 
 
-class _Whole:
+class _Whole(msgspec.Struct, frozen=True):
     """Read whole, and never let through unread."""
 
     @property
@@ -44,7 +45,7 @@ class _Whole:
         return None
 
 
-class _Live(_Whole):
+class _Live(_Whole, frozen=True):
     """Flows while it is read."""
 
     @property
@@ -52,8 +53,7 @@ class _Live(_Whole):
         return True
 
 
-@dataclass(frozen=True)
-class Guide(_Whole):
+class Guide(_Whole, frozen=True):
     """Put guidance in front of ``instructions``."""
 
     rpc: rpc.Rpc
@@ -69,8 +69,7 @@ class Guide(_Whole):
         return rpc.error_body(self.rpc.id, rpc.INTERNAL_ERROR, "The server's answer could not be read")
 
 
-@dataclass(frozen=True)
-class _Listing(_Whole):
+class _Listing(_Whole, frozen=True):
     rpc: rpc.Rpc
     caller: CallerContext
 
@@ -88,16 +87,14 @@ class _Listing(_Whole):
         return is_answer(data)
 
 
-@dataclass(frozen=True)
-class List(_Listing):
+class List(_Listing, frozen=True):
     """Learn the list, answer the six."""
 
     def failure(self) -> bytes:
         return rpc.error_body(self.rpc.id, rpc.INTERNAL_ERROR, "The server's tool list could not be read")
 
 
-@dataclass(frozen=True)
-class Search(_Listing):
+class Search(_Listing, frozen=True):
     """Learn the list, then search in it."""
 
     arguments: SearchArguments
@@ -106,8 +103,7 @@ class Search(_Listing):
         return _list_failure(self.rpc)
 
 
-@dataclass(frozen=True)
-class Describe(_Listing):
+class Describe(_Listing, frozen=True):
     """Learn the list, then describe from it."""
 
     arguments: DescribeArguments
@@ -116,8 +112,7 @@ class Describe(_Listing):
         return _list_failure(self.rpc)
 
 
-@dataclass(frozen=True)
-class AskAgain(_Listing):
+class AskAgain(_Listing, frozen=True):
     """Learn the list, check the call against it, then ask for it once more."""
 
     meta: Meta
@@ -135,8 +130,7 @@ def says_changed(data: bytes) -> bool:
     return found is not None and slices.string(found.get("method")) == "notifications/tools/list_changed"
 
 
-@dataclass(frozen=True)
-class Watch(_Live):
+class Watch(_Live, frozen=True):
     """Look at how a rewritten call ends; everything before that flows."""
 
     rpc: rpc.Rpc
@@ -169,8 +163,7 @@ class Watch(_Live):
         return rpc.error_body(self.rpc.id, rpc.INTERNAL_ERROR, "The server's answer could not be read")
 
 
-@dataclass(frozen=True)
-class Listen(_Live):
+class Listen(_Live, frozen=True):
     """A stream on which the server may say that its tools changed; nothing on it is ever changed."""
 
     caller: CallerContext
@@ -185,8 +178,7 @@ class Listen(_Live):
         return b""
 
 
-@dataclass(frozen=True)
-class Replay(_Live):
+class Replay(_Live, frozen=True):
     """A resumed stream: answers of earlier requests may be replayed on it."""
 
     revision: str

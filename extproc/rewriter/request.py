@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from extproc.catalog.caller import CallerContext
 from extproc.catalog.model import Catalogue, Tool, ToolClass
@@ -30,8 +31,7 @@ from extproc.store.views import Cold, View, Warm
 LIST_TTL_MS = 300_000
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """Everything beside the request itself that a decision may depend on.
 
     ``fetched`` is true when a side fetch was already tried for this request; ``route`` whether one can be.
@@ -311,12 +311,13 @@ def _routing_headers(call: rpc.Rpc, method: str, name: str | None) -> tuple[Head
     Legacy servers know neither, but agentgateway checks them whenever they are there, so what a client sent
     is taken away.
     """
-    if call.modern:
-        set_: Headers = (("mcp-method", method),)
-        if name is None:
-            return set_, ("mcp-name", *call.param_headers)
-        return (*set_, ("mcp-name", headers.encode_value(name))), call.param_headers
-    return (), ("mcp-method", "mcp-name", *call.param_headers)
+    if not call.modern:
+        return (), call.routing_headers
+    set_: Headers = (("mcp-method", method),)
+    if name is not None:
+        set_ = (*set_, ("mcp-name", headers.encode_value(name)))
+    kept = [header for header, _ in set_]
+    return set_, tuple([header for header in call.routing_headers if header not in kept])
 
 
 def _is_retry(call: rpc.Rpc) -> bool:

@@ -7,8 +7,9 @@ of the processor may have judged the headers (SEP-2243, "any server that process
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+import msgspec
 
 from extproc.exchange.messages import Headers, Reply, Request
 from extproc.mcp import headers, revisions, slices
@@ -30,37 +31,31 @@ _DESCRIPTIONS_OF = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Untouched:
+class Untouched(msgspec.Struct, frozen=True):
     """Passes byte for byte."""
 
 
-@dataclass(frozen=True, slots=True)
-class Respelled:
+class Respelled(msgspec.Struct, frozen=True):
     """Passes, with names that a router reads spelled plainly."""
 
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     reply: Reply
 
 
-@dataclass(frozen=True, slots=True)
-class Opens:
+class Opens(msgspec.Struct, frozen=True):
     """``initialize`` or ``server/discover``."""
 
     rpc: rpc.Rpc
 
 
-@dataclass(frozen=True, slots=True)
-class Lists:
+class Lists(msgspec.Struct, frozen=True):
     rpc: rpc.Rpc
 
 
-@dataclass(frozen=True, slots=True)
-class CallsMeta:
+class CallsMeta(msgspec.Struct, frozen=True):
     """A ``tools/call`` of one of the six."""
 
     rpc: rpc.Rpc
@@ -68,48 +63,45 @@ class CallsMeta:
     arguments: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class CallsDirect:
+class CallsDirect(msgspec.Struct, frozen=True):
     """A ``tools/call`` of a real name."""
 
     rpc: rpc.Rpc
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class NotifiesCall:
+class NotifiesCall(msgspec.Struct, frozen=True):
     """A ``tools/call`` without an id: no request, but some servers run the tool all the same."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Cancels:
+class Cancels(msgspec.Struct, frozen=True):
     """``notifications/cancelled``; passes, and ends work of our own for that request."""
 
     request_id: bytes
     session: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Resumes:
+class Resumes(msgspec.Struct, frozen=True):
     """A GET with ``Last-Event-ID``: answers of an earlier POST may be replayed on it."""
 
     session: str | None
     revision: str
 
 
-@dataclass(frozen=True, slots=True)
-class Listens:
+class Listens(msgspec.Struct, frozen=True):
     """A stream on which the server may say that its tools changed."""
 
     session: str | None
     revision: str
 
 
-@dataclass(frozen=True, slots=True)
-class EndsSession:
-    session: str = field(repr=False, default="")
+class EndsSession(msgspec.Struct, frozen=True):
+    session: str = ""
+
+    def __repr__(self) -> str:
+        return "EndsSession()"
 
 
 Route: TypeAlias = (
@@ -154,7 +146,7 @@ def route(request: Request) -> Route:
 
 
 def _message(request: Request, table: dict[str, str], envelope: Members, session: str | None) -> Route:
-    if any(name not in _ENVELOPE and name.casefold() in _ENVELOPE for name in envelope):
+    if _misspells(envelope, _ENVELOPE):
         return _invalid(envelope, "member names are case-sensitive")
     method = slices.string(envelope.get("method"))
     if method is None:
@@ -164,7 +156,9 @@ def _message(request: Request, table: dict[str, str], envelope: Members, session
         meta = slices.members(params["_meta"]) if slices.is_object(params.get("_meta")) else {}
     except ValueError as error:
         return _invalid(envelope, str(error))
-    envelope, params, respelled = _plainly_spelled(envelope, params)
+    respelled = False
+    if b"\\" in request.body:
+        envelope, params, respelled = _plainly_spelled(envelope, params)
     if "id" not in envelope:
         if method == "tools/call":
             return NotifiesCall(slices.string(params.get("name")) or "")
@@ -175,16 +169,26 @@ def _message(request: Request, table: dict[str, str], envelope: Members, session
         return Listens(session, _revision(table, method, params, meta))
     if method not in TOUCHED:
         return Respelled(slices.join(envelope)) if respelled else Untouched()
-    if method == "tools/call" and any(name not in _CALL and name.casefold() in _CALL for name in params):
+    if method == "tools/call" and _misspells(params, _CALL):
         return _invalid(envelope, "member names are case-sensitive")
     revision = _revision(table, method, params, meta)
-    made = tuple(name for name in table if name.startswith(headers.PARAM_PREFIX))
-    call = rpc.Rpc(envelope["id"], method, envelope, params, revision, session, made, respelled)
+    routing = tuple([name for name in table if name.startswith("mcp-") and _routes(name)])
+    call = rpc.Rpc(envelope["id"], method, envelope, params, revision, session, routing, respelled)
     if not _is_id(call.id):
         return Refused(rpc.http_error(400, b"null", rpc.INVALID_REQUEST, "id must be a string or an integer"))
     if reason := _disagreement(request.headers, table, call, meta):
         return Refused(rpc.http_error(400, call.id, HEADER_MISMATCH, f"Header mismatch: {reason}"))
     return _method(call)
+
+
+def _routes(name: str) -> bool:
+    return name in ("mcp-method", "mcp-name") or name.startswith(headers.PARAM_PREFIX)
+
+
+def _misspells(members: Members, known: frozenset[str]) -> bool:
+    """Whether a member is a known one but for its case: lenient parsers take it for that."""
+    others = members.keys() - known
+    return bool(others) and any(name.casefold() in known for name in others)
 
 
 def _invalid(envelope: Members, why: str) -> Refused:
@@ -285,6 +289,8 @@ def _id_or_null(envelope: Members) -> bytes:
 
 def _disagreement(request_headers: Headers, table: dict[str, str], call: rpc.Rpc, meta: Members) -> str:
     """Why headers and body cannot both be meant; empty when they agree."""
+    if not (meta or call.modern or call.routing_headers):
+        return ""
     body = {"mcp-method": call.method}
     if call.method == "tools/call" and (name := slices.string(call.params.get("name"))) is not None:
         body["mcp-name"] = name

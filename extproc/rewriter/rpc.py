@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from functools import cached_property
 from hashlib import blake2b
+
+import msgspec
 
 from extproc.exchange.messages import Headers, Reply
 from extproc.mcp import revisions, slices
@@ -20,22 +20,24 @@ INTERNAL_ERROR = -32603
 _SAFE_INTEGER = re.compile(rb"[1-9][0-9]{0,14}\Z")
 
 
-@dataclass(frozen=True)
-class Rpc:
+class Rpc(msgspec.Struct, frozen=True):
     """One request.  ``id`` is the raw token and is echoed as it is (JSON-RPC 2.0, section 4)."""
 
     id: bytes
     method: str
-    envelope: Members = field(repr=False)
-    params: Members = field(repr=False)
+    envelope: Members
+    params: Members
     revision: str
-    session: str | None = field(repr=False, default=None)
-    param_headers: tuple[str, ...] = ()
-    """Names of the ``Mcp-Param-*`` headers that came with the request."""
+    session: str | None = None
+    routing_headers: tuple[str, ...] = ()
+    """Names of the ``Mcp-Method``, ``Mcp-Name`` and ``Mcp-Param-*`` headers that came with the request."""
     respelled: bool = False
     """Whether method or names had needless escapes, which ``envelope`` and ``params`` no longer have."""
 
-    @cached_property
+    def __repr__(self) -> str:
+        return f"Rpc({self.method!r}, {self.revision!r})"
+
+    @property
     def modern(self) -> bool:
         return revisions.is_modern(self.revision)
 
@@ -44,7 +46,7 @@ class Rpc:
         """The body of a request that goes on as it is; None where that is every byte it came with."""
         return slices.join(self.envelope) if self.respelled else None
 
-    @cached_property
+    @property
     def upstream_id(self) -> bytes:
         """A plain positive integer that stands for ``id`` in requests a gateway may fan out.
 

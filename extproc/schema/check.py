@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeAlias
 
+import msgspec
 from cachetools import LRUCache
 
 from extproc.schema.compiled import (
@@ -26,33 +26,30 @@ STEPS_ASIDE = 30_000
 """Keyword checks in a thread; a call that needs more goes on unchecked."""
 MAX_ERRORS = 5
 _QUICK = 64 * 1024
+_decode = json.JSONDecoder().decode
 _SHOWN = 80
 _MEMBERS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Valid:
+class Valid(msgspec.Struct, frozen=True):
     skipped: int = 0
     """Patterns that linear time cannot do and that were not run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Invalid:
+class Invalid(msgspec.Struct, frozen=True):
     """``problems``: one line each, with the place, what was given and what is allowed."""
 
     problems: tuple[str, ...]
     skipped: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Unchecked:
+class Unchecked(msgspec.Struct, frozen=True):
     """The call goes on; ``reason`` is a short code for a metric."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Heavy:
+class Heavy(msgspec.Struct, frozen=True):
     """More steps than may run at once: check again aside."""
 
 
@@ -74,7 +71,7 @@ class Checker:
         if isinstance(compiled, Unusable):
             return Unchecked(compiled.reason)
         try:
-            value = json.loads(arguments)
+            value = _decode(arguments.decode())
         except (ValueError, RecursionError):
             return Unchecked("arguments")
         if compiled.surely is not None and len(arguments) <= _QUICK and compiled.surely(value):

@@ -80,7 +80,25 @@ def _all(tests: list[Accepts]) -> Accepts:
     if len(rest) == 1:
         second = rest[0]
         return lambda value: first(value) and second(value)
-    return lambda value: all(test(value) for test in tests)
+
+    def check(value: Any) -> bool:
+        # A loop, here and below: a generator costs more than the tests it runs.
+        for test in tests:
+            if not test(value):
+                return False
+        return True
+
+    return check
+
+
+def _any(tests: list[Accepts]) -> Accepts:
+    def check(value: Any) -> bool:
+        for test in tests:
+            if test(value):
+                return True
+        return False
+
+    return check
 
 
 def _type(schema: dict[str, Any], depth: int) -> Accepts | None:
@@ -90,8 +108,7 @@ def _type(schema: dict[str, Any], depth: int) -> Accepts | None:
         return None
     if len(names) == 1:
         return _TYPES[names[0]]
-    several = [_TYPES[name] for name in names]
-    return lambda value: any(test(value) for test in several)
+    return _any([_TYPES[name] for name in names])
 
 
 def _object(schema: dict[str, Any], depth: int) -> Accepts | None:
@@ -126,14 +143,23 @@ def _required(schema: dict[str, Any], depth: int) -> Accepts | None:
     names = schema["required"]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return None
-    return lambda value: type(value) is not dict or all(name in value for name in names)
+    wanted = frozenset(names)
+    return lambda value: type(value) is not dict or wanted <= value.keys()
 
 
 def _items(schema: dict[str, Any], depth: int) -> Accepts | None:
     test = accepts(schema["items"], depth + 1)
     if test is None:
         return None
-    return lambda value: type(value) is not list or all(test(item) for item in value)
+
+    def check(value: Any) -> bool:
+        if type(value) is list:
+            for item in value:
+                if not test(item):
+                    return False
+        return True
+
+    return check
 
 
 def _enum(schema: dict[str, Any], depth: int) -> Accepts | None:
@@ -165,7 +191,7 @@ def _any_of(schema: dict[str, Any], depth: int) -> Accepts | None:
     known = [test for test in tests if test is not None]
     if len(known) != len(tests):
         return None
-    return lambda value: any(test(value) for test in known)
+    return _any(known)
 
 
 _NUMBERS = (int, float)

@@ -10,9 +10,12 @@ import types
 from pathlib import Path
 
 import pytest
+from pydantic.fields import FieldInfo
 
 import extproc.cli
 from extproc.cli import UsageError, main
+from extproc.cli.setting_help import help_text, remarks
+from extproc.config_checks import describe, leaves
 
 COMMAND = [sys.executable, "-m", "extproc"]
 
@@ -82,6 +85,16 @@ def test_version_and_help() -> None:
     usage = run("serve", "--help").stdout
     assert "--listen" in usage
     assert "--limits.exchanges" in usage
+
+
+@pytest.mark.parametrize(("key", "field"), list(leaves()), ids=[key for key, _ in leaves()])
+def test_every_flag_says_what_it_is_for(key: str, field: FieldInfo) -> None:
+    text = help_text(key, field, remarks())
+    assert " (" in text
+    assert describe(field) in text
+    default = field.get_default(call_default_factory=True)
+    if isinstance(default, int | float) and not isinstance(default, bool):
+        assert f"default: {default})" in text
 
 
 def test_check_loads_neither_grpc_nor_search() -> None:

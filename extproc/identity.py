@@ -1,0 +1,59 @@
+"""Who a request comes from, as far as the processor may know."""
+
+from __future__ import annotations
+
+import secrets
+import time
+
+from msgspec.structs import replace
+
+from extproc.catalog.caller import CallerContext, caller_key, credentials, with_token
+from extproc.exchange.messages import Request, Response
+from extproc.mcp import headers, revisions
+from extproc.profiles import Profile
+from extproc.rewriter import plans
+from extproc.store.classes import Place
+
+_NOWHERE: Place = ("", "", "")
+
+
+class Identity:
+    """Keys callers with ``caller.key``, or with a secret of this process's own where none is set."""
+
+    def __init__(self, key: str) -> None:
+        self._secret = key.encode()[:64] or secrets.token_bytes(32)
+
+    def of(self, profile: Profile, message: Request, session: str | None, revision: str) -> CallerContext:
+        """The caller of a request that belongs to ``session`` and speaks ``revision``."""
+        settings, opening = profile.settings, message.opening
+        given = with_token(message.headers, opening.attributes, settings.catalog.token_attribute)
+        parts = credentials(settings.caller, given, opening.attributes)
+        modern = revisions.is_modern(revision)
+        key = caller_key(settings.caller, self._secret, opening.profile, parts, session, modern=modern)
+        wanted = profile.passed_headers
+        return CallerContext(
+            key=key,
+            session=session,
+            revision=revision,
+            headers=tuple([header for header in given if header[0] in wanted]),
+            profile=opening.profile,
+            # Only those who have no key are told apart by where they ask.
+            place=_place(message) if key is None else _NOWHERE,
+            asked=time.monotonic(),
+            dialect=opening.dialect,
+            named=bool(parts),
+        )
+
+    def opened(self, profile: Profile, plan: plans.Guide, message: Response) -> CallerContext:
+        """The caller as its next requests will look: ``initialize`` is answered with its session."""
+        caller = plan.caller
+        session = headers.get(message.headers, "mcp-session-id") or caller.session
+        key = caller.key
+        if key is None and session is not None:
+            key = caller_key(profile.settings.caller, self._secret, caller.profile, [], session)
+        return replace(caller, key=key, session=session, revision=plan.rpc.revision)
+
+
+def _place(message: Request) -> Place:
+    table = headers.table(message.headers)
+    return (message.opening.profile, table.get(":authority", ""), table.get(":path", ""))

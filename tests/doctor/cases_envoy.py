@@ -31,6 +31,30 @@ COPY = """          - name: second
               allow_mode_override: true
               message_timeout: 10s
 """
+RAW = """  - name: catalogue
+    address: {socket_address: {address: 127.0.0.1, port_value: 10001}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/x.HttpConnectionManager
+          http_filters:
+          - name: envoy.filters.http.rbac
+            typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC}
+          - name: envoy.filters.http.router
+          route_config:
+            virtual_hosts:
+            - domains: ["*"]
+              routes:
+              - match: {path: /mcp/all}
+                route: {cluster: office}
+"""
+RAW_ROUTE = """              - match: {path: /mcp/all}
+                route: {cluster: office}
+                typed_per_filter_config:
+                  envoy.filters.http.ext_proc: {disabled: true}
+                  envoy.filters.http.jwt_authn: {disabled: true}
+"""
 ALLOW = "allow_mode_override: true\n"
 PAD = " " * 14
 
@@ -201,6 +225,14 @@ CASES: list[Case] = [
         TWO,
         "address: 127.0.0.1\n        port_value: 10001",
         "address: 0.0.0.0\n        port_value: 10001",
+    ),
+    edit("raw-route-anonymous", JWT, "  clusters:\n", f"{RAW}  clusters:\n", "path: /mcp/all"),
+    edit(
+        "raw-route-anonymous",
+        JWT,
+        "              routes:\n",
+        f"              routes:\n{RAW_ROUTE}",
+        "path: /mcp/all",
     ),
     Case(
         "route-timeout",

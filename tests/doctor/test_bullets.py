@@ -38,7 +38,7 @@ PROMISED: dict[str, dict[str, tuple[str, ...]]] = {
     "ext_proc before authentication": {"processor-before-auth": (E, K)},
     "ext_proc after the MCP router": {"processor-after-mcp": (E,)},
     "compression in front": {"compressed-responses": (E,)},
-    "raw route reachable from outside": {"raw-route-open": (E, A)},
+    "raw route reachable from outside": {"raw-route-open": (E, A), "raw-route-anonymous": (E, A)},
     "catalogue URL loops": {"catalogue-loop": (E, A)},
     "JWT policy without attributes": {
         "identity-lost": (E, A, K),

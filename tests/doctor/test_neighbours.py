@@ -7,7 +7,7 @@ from pathlib import Path
 from extproc.gateway.doctor.context import Context
 from extproc.gateway.doctor.examine import examine
 from extproc.gateway.doctor.located import parse
-from tests.doctor.cases_envoy import COPY
+from tests.doctor.cases_envoy import COPY, RAW
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "envoy" / "single-upstream.yaml").read_text("utf-8")
@@ -50,3 +50,14 @@ def test_a_public_listener_with_other_servers_is_no_raw_route() -> None:
     for cluster, found in (("shop", []), ("office", ["raw-route-open"])):
         text = TEXT.replace("  listeners:\n", "  listeners:\n" + listener.replace("CLUSTER", cluster))
         assert ids(text) == found
+
+
+def test_a_catalogue_listener_that_asks_too_is_not_anonymous() -> None:
+    text = (ROOT / "envoy" / "jwt-rbac.yaml").read_text("utf-8")
+    open_one = text.replace("  clusters:\n", f"{RAW}  clusters:\n", 1)
+    assert ids(open_one) == ["raw-route-anonymous"]
+    asking = RAW.replace("http.rbac.v3.RBAC", "jwt_authn.v3.JwtAuthentication")
+    assert ids(text.replace("  clusters:\n", f"{asking}  clusters:\n", 1)) == []
+    assert ids(text.replace("  clusters:\n", RAW.replace("office", "shop") + "  clusters:\n", 1)) == []
+    # Without authentication in front of the filter there is nothing to lose.
+    assert ids(TEXT.replace("  clusters:\n", f"{RAW}  clusters:\n", 1)) == []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from extproc.gateway.doctor.context import LOOPBACK, Context, Url
 from extproc.gateway.doctor.envoy_view import Chain, Filter, Route, View
 from extproc.gateway.doctor.findings import Finding
 from extproc.gateway.doctor.located import At
+
+IDENTIFIES = ("JwtAuthentication", "ExtAuthz", "OAuth2", "BasicAuth", "ApiKeyAuth")
+"""Filters that ask who somebody is; rbac only judges what others found out."""
 
 
 def is_off(route: Route, ours: Filter) -> bool:
@@ -29,23 +32,32 @@ def mcp_backends(chain: Chain) -> Iterator[At]:
 def check_reach(view: View, filtered: list[Chain], context: Context) -> Iterator[Finding]:
     """``filtered`` are the chains that have the filter."""
     yield from _raw_listeners(view, filtered)
+    yield from _anonymous(view, filtered)
     for name, url in context.side_routes:
         yield from _side_route(view, name, url)
 
 
+def _clusters(chain: Chain, routes: Iterable[Route]) -> set[str]:
+    """Where these routes of the chain lead."""
+    found = {route.cluster for route in routes if route.cluster}
+    return found | {each.at("mcp_cluster", "cluster").text for each in mcp_backends(chain)}
+
+
+def _served(chains: Iterable[Chain]) -> set[str]:
+    """Where requests go that pass the filter."""
+    found: set[str] = set()
+    for chain in chains:
+        if ours := chain.first("ext_proc"):
+            found |= _clusters(chain, working_routes(chain, ours))
+    return found
+
+
 def _raw_listeners(view: View, filtered: list[Chain]) -> Iterator[Finding]:
-    served: set[str] = set()
-    for chain in filtered:
-        ours = chain.first("ext_proc")
-        if ours:
-            served |= {route.cluster for route in working_routes(chain, ours) if route.cluster}
-            served |= {each.at("mcp_cluster", "cluster").text for each in mcp_backends(chain)}
+    served = _served(filtered)
     for chain in view.chains:
         if chain in filtered or not chain.public or chain.listener is None:
             continue
-        clusters = {route.cluster for route in chain.routes}
-        clusters |= {each.at("mcp_cluster", "cluster").text for each in mcp_backends(chain)}
-        both = sorted(served & clusters)
+        both = sorted(served & _clusters(chain, chain.routes))
         if both:
             yield Finding(
                 "raw-route-open",
@@ -53,6 +65,31 @@ def _raw_listeners(view: View, filtered: list[Chain]) -> Iterator[Finding]:
                 f"listener {chain.listener['name'].text} leads to {', '.join(both)} without the filter",
                 "address: 127.0.0.1 for this listener",
             )
+
+
+def _identifying(chain: Chain) -> Iterator[Filter]:
+    for each in chain.filters:
+        if not each.off and each.config["@type"].text.endswith(IDENTIFIES):
+            yield each
+
+
+def _anonymous(view: View, filtered: list[Chain]) -> Iterator[Finding]:
+    """An address that only this host reaches is no answer to who is asking."""
+    served = _served(chain for chain in filtered if any(_identifying(chain)))
+    for chain in view.chains:
+        if chain.listener is None or chain.public:
+            continue
+        ours = chain.first("ext_proc") if chain in filtered else None
+        asking = list(_identifying(chain))
+        for route in chain.routes:
+            if ours and not is_off(route, ours):
+                continue
+            asked = any(not route.override(each.name)["disabled"].truth for each in asking)
+            both = sorted(served & _clusters(chain, [route]))
+            if both and not asked:
+                what = f"{route.shown} of {chain.listener['name'].text} leads to {', '.join(both)}"
+                mend = "the authentication of the filtered listener in its http_filters too"
+                yield Finding("raw-route-anonymous", route.at, f"{what} and nobody asks who is there", mend)
 
 
 def _side_route(view: View, name: str, url: Url) -> Iterator[Finding]:

@@ -24,9 +24,11 @@ MANY = "call_read_tools"
 
 
 @pytest.fixture(scope="module")
-def _routed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def _routed(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("batch")
-    with stack.single_upstream(folder, catalogue_route=True, catalog={"timeout": 2.0}, **PLAIN) as running:
+    with stack.single_upstream(
+        folder, gateway=gateway, catalogue_route=True, catalog={"timeout": 2.0}, **PLAIN
+    ) as running:
         yield running
 
 
@@ -274,11 +276,13 @@ async def test_more_than_ten_or_none_are_refused(routed: Stack) -> None:
 
 @pytest.mark.parametrize("route", [True, False])
 async def test_it_is_not_offered_without_a_route_or_when_switched_off(
-    tmp_path_factory: pytest.TempPathFactory, route: bool
+    gateway: str, tmp_path_factory: pytest.TempPathFactory, route: bool
 ) -> None:
     settings: dict[str, Any] = {"calls": {"max_batch": 0}} if route else {}
     folder = tmp_path_factory.mktemp("absent")
-    with stack.single_upstream(folder, catalogue_route=route, **settings, **PLAIN) as running:
+    with stack.single_upstream(
+        folder, gateway=gateway, catalogue_route=route, **settings, **PLAIN
+    ) as running:
         async with Wire(running.url, MODERN, token()) as wire:
             assert MANY not in names((await wire.list_tools()).result["tools"])
             answer = await batch(wire, entry("fixture_echo"), entry("fixture_echo"))
@@ -287,11 +291,11 @@ async def test_it_is_not_offered_without_a_route_or_when_switched_off(
             assert bodies(running.office, "tools/call") == []
 
 
-async def test_its_size_follows_the_setting(tmp_path_factory: pytest.TempPathFactory) -> None:
+async def test_its_size_follows_the_setting(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Fewer calls than ten, and results cut with a note where they are too large together."""
     folder = tmp_path_factory.mktemp("bounds")
     settings: dict[str, Any] = {"calls": {"max_batch": 3}, "limits": {"batch_result": 1_000}}
-    with stack.single_upstream(folder, catalogue_route=True, **settings, **PLAIN) as running:
+    with stack.single_upstream(folder, gateway=gateway, catalogue_route=True, **settings, **PLAIN) as running:
         async with Wire(running.url, MODERN, token()) as wire:
             listed = {each["name"]: each for each in (await wire.list_tools()).result["tools"]}
             assert listed[MANY]["inputSchema"]["properties"]["calls"]["maxItems"] == 3

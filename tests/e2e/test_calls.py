@@ -14,7 +14,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.e2e.expect import LISTED, echoed, found, names
+from tests.e2e.expect import BUFFERED, FULL_DUPLEX, LISTED, OWN_ERRORS, UNREAD, echoed, found, lacks, names
 from tests.e2e.office import bodies, calls, catalogue, finds, hits, requests, token, tool
 from tests.harness import stack
 from tests.harness.client import LEGACY, MODERN, Answer, Wire, events
@@ -31,8 +31,9 @@ RANGE = {"type": "integer", "minimum": 1, "maximum": 9}
 
 
 @pytest.fixture(scope="module")
-def _routed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with stack.single_upstream(tmp_path_factory.mktemp("calls"), catalogue_route=True, **PLAIN) as running:
+def _routed(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    folder = tmp_path_factory.mktemp("calls")
+    with stack.single_upstream(folder, gateway=gateway, catalogue_route=True, **PLAIN) as running:
         yield running
 
 
@@ -305,8 +306,9 @@ async def test_names_come_from_the_callers_own_catalogue_only(routed: Stack) -> 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("answers", ["json", "sse"])
 async def test_invalid_params_keep_the_servers_words_and_get_the_schema(
-    routed: Stack, version: str, answers: str
+    routed: Stack, gateway: str, version: str, answers: str
 ) -> None:
+    lacks(gateway, (BUFFERED,), UNREAD)
     routed.office.set(answers=answers)
     async with Wire(routed.url, version, token()) as wire:
         answer = await wire.read("fixture_fail", {"how": "invalid_params"}, number='"n"')
@@ -345,7 +347,10 @@ async def test_progress_is_not_held_back_for_it(routed: Stack, version: str) -> 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_an_unknown_tool_is_said_and_the_list_read_again(routed: Stack, version: str) -> None:
+async def test_an_unknown_tool_is_said_and_the_list_read_again(
+    routed: Stack, gateway: str, version: str
+) -> None:
+    lacks(gateway, (BUFFERED,), UNREAD)
     async with Wire(routed.url, version, token()) as wire:
         await hits(wire, "fixture_fail")
         routed.office.forget()
@@ -357,10 +362,12 @@ async def test_an_unknown_tool_is_said_and_the_list_read_again(routed: Stack, ve
         await finds(wire, "new__gadget", "polish a gadget")
 
 
-async def test_results_are_left_alone_where_nobody_watches(tmp_path_factory: pytest.TempPathFactory) -> None:
+async def test_results_are_left_alone_where_nobody_watches(
+    gateway: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     folder = tmp_path_factory.mktemp("unwatched")
     with stack.single_upstream(
-        folder, catalogue_route=True, calls={"watch_results": False}, **PLAIN
+        folder, gateway=gateway, catalogue_route=True, calls={"watch_results": False}, **PLAIN
     ) as running:
         async with Wire(running.url, MODERN, token()) as wire:
             answer = await wire.read("fixture_fail", {"how": "invalid_params"})
@@ -375,8 +382,9 @@ async def test_results_are_left_alone_where_nobody_watches(tmp_path_factory: pyt
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("how", ["502", "503", "504", "reset"])
 async def test_a_change_without_a_result_says_whether_repeating_is_safe(
-    routed: Stack, version: str, how: str
+    routed: Stack, gateway: str, version: str, how: str
 ) -> None:
+    lacks(gateway, (BUFFERED, FULL_DUPLEX), OWN_ERRORS)
     async with Wire(routed.url, version, token()) as wire:
         write = await wire.write("fixture_fail_write", {"how": how}, number='"w"')
         delete = await wire.destroy("fixture_fail_delete", {"how": how})
@@ -395,8 +403,9 @@ async def test_a_change_without_a_result_says_whether_repeating_is_safe(
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_a_change_that_the_gateway_gives_up_says_so(
-    tmp_path_factory: pytest.TempPathFactory, version: str
+    gateway: str, tmp_path_factory: pytest.TempPathFactory, version: str
 ) -> None:
+    lacks(gateway, (BUFFERED, FULL_DUPLEX), OWN_ERRORS)
     folder = tmp_path_factory.mktemp("impatient")
     tools = {"overrides": {"fixture_slow": "write"}}
     with stack.single_upstream(
@@ -443,10 +452,12 @@ BOARD = tool("ui__board", "Show a board", _meta={"ui": {"resourceUri": "ui://b"}
 
 
 @pytest.fixture(scope="module")
-def _corrected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def _corrected(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("corrected")
     deny: dict[str, Any] = {"direct": "deny"}
-    with stack.single_upstream(folder, catalogue_route=True, tools=CORRECTED, calls=deny, **PLAIN) as running:
+    with stack.single_upstream(
+        folder, gateway=gateway, catalogue_route=True, tools=CORRECTED, calls=deny, **PLAIN
+    ) as running:
         running.office.replace_catalogue([*catalogue(), BOARD])
         yield running
 
@@ -468,12 +479,14 @@ async def test_the_operator_overrides_what_servers_say(corrected: Stack, version
 
 
 @pytest.fixture(scope="module")
-def lacking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def lacking(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A server that does not have what ``corrected`` hides; nothing is hidden."""
     folder = tmp_path_factory.mktemp("lacking")
     tools = {**CORRECTED, "hide": []}
     deny: dict[str, Any] = {"direct": "deny"}
-    with stack.single_upstream(folder, catalogue_route=True, tools=tools, calls=deny, **PLAIN) as running:
+    with stack.single_upstream(
+        folder, gateway=gateway, catalogue_route=True, tools=tools, calls=deny, **PLAIN
+    ) as running:
         running.office.replace_catalogue(
             [*(each for each in catalogue() if not each["name"].startswith("paywell__")), BOARD]
         )

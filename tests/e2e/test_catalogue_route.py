@@ -11,7 +11,17 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.expect import LISTED, echoed, found, names
+from tests.e2e.expect import (
+    BUFFERED,
+    FIRST_PAGE,
+    FULL_DUPLEX,
+    LISTED,
+    UNREAD,
+    echoed,
+    found,
+    lacks,
+    names,
+)
 from tests.e2e.office import bodies, calls, catalogue, finds, hits, listed, requests, token, tool, until
 from tests.harness import stack
 from tests.harness.client import LEGACY, MODERN, Wire
@@ -32,10 +42,12 @@ def fresh(running: Stack) -> Stack:
 
 
 @pytest.fixture(scope="module")
-def _lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def _lasting(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     catalog = {"headers": ["x-tenant"]}
     folder = tmp_path_factory.mktemp("lasting")
-    with stack.single_upstream(folder, catalogue_route=True, catalog=catalog, **PLAIN) as running:
+    with stack.single_upstream(
+        folder, gateway=gateway, catalogue_route=True, catalog=catalog, **PLAIN
+    ) as running:
         yield running
 
 
@@ -46,10 +58,12 @@ def lasting(_lasting: Stack) -> Stack:
 
 
 @pytest.fixture(scope="module")
-def _brief(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def _brief(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     catalog = {"ttl": 1.0, "refresh_after": 0.0, "timeout": 4.0}
     folder = tmp_path_factory.mktemp("brief")
-    with stack.single_upstream(folder, catalogue_route=True, catalog=catalog, **PLAIN) as running:
+    with stack.single_upstream(
+        folder, gateway=gateway, catalogue_route=True, catalog=catalog, **PLAIN
+    ) as running:
         yield running
 
 
@@ -65,7 +79,10 @@ def brief(_brief: Stack) -> Iterator[Stack]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("answers", ["json", "sse"])
-async def test_a_cold_search_sees_every_page(lasting: Stack, version: str, answers: str) -> None:
+async def test_a_cold_search_sees_every_page(
+    lasting: Stack, gateway: str, version: str, answers: str
+) -> None:
+    lacks(gateway, (BUFFERED, FULL_DUPLEX), FIRST_PAGE)
     lasting.office.set(page_size=50, answers=answers)
     async with Wire(lasting.url, version, token()) as wire:
         answer = await wire.search(LAST[1])
@@ -74,8 +91,11 @@ async def test_a_cold_search_sees_every_page(lasting: Stack, version: str, answe
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_first_page_learned_in_passing_is_completed(lasting: Stack, version: str) -> None:
+async def test_a_first_page_learned_in_passing_is_completed(
+    lasting: Stack, gateway: str, version: str
+) -> None:
     """Until the other pages are there, answers say that the list goes on."""
+    lacks(gateway, (BUFFERED, FULL_DUPLEX), FIRST_PAGE)
     lasting.office.set(page_size=300, list_delay=0.5)
     async with Wire(lasting.url, version, token()) as wire:
         assert names((await wire.list_tools()).result["tools"]) == SIX
@@ -88,7 +108,10 @@ async def test_a_first_page_learned_in_passing_is_completed(lasting: Stack, vers
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_call_of_a_tool_on_a_later_page_waits_for_it(lasting: Stack, version: str) -> None:
+async def test_a_call_of_a_tool_on_a_later_page_waits_for_it(
+    lasting: Stack, gateway: str, version: str
+) -> None:
+    lacks(gateway, (BUFFERED, FULL_DUPLEX), FIRST_PAGE)
     lasting.office.set(page_size=300)
     async with Wire(lasting.url, version, token()) as wire:
         await wire.list_tools()
@@ -144,10 +167,14 @@ async def test_the_old_list_serves_while_the_new_one_is_fetched(brief: Stack) ->
     assert len(bodies(brief.office, "tools/list")) <= 4
 
 
-async def test_a_list_past_its_stale_time_does_not_serve(tmp_path_factory: pytest.TempPathFactory) -> None:
+async def test_a_list_past_its_stale_time_does_not_serve(
+    gateway: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     catalog = {"ttl": 1.0, "refresh_after": 0.0, "max_stale": 1.0}
     folder = tmp_path_factory.mktemp("stale")
-    with stack.single_upstream(folder, catalogue_route=True, catalog=catalog, **PLAIN) as running:
+    with stack.single_upstream(
+        folder, gateway=gateway, catalogue_route=True, catalog=catalog, **PLAIN
+    ) as running:
         async with Wire(running.url, MODERN, token()) as wire:
             assert "fixture_echo" in await hits(wire, "fixture_echo")
             running.office.set(faults={"tools/list": "error"})
@@ -201,8 +228,11 @@ async def test_200_cold_callers_on_a_slow_upstream(lasting: Stack) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("answers", ["json", "sse"])
-async def test_a_tool_that_goes_between_search_and_call(lasting: Stack, version: str, answers: str) -> None:
+async def test_a_tool_that_goes_between_search_and_call(
+    lasting: Stack, gateway: str, version: str, answers: str
+) -> None:
     """The server's own words stay, it is said that the tool is gone, and the list is read again."""
+    lacks(gateway, (BUFFERED,), UNREAD)
     lasting.office.set(answers=answers)
     lasting.office.replace_catalogue([tool("old__gadget", "Polish a gadget"), tool("old__other", "Other")])
     try:
@@ -311,7 +341,7 @@ async def test_a_403_carries_the_clients_own_id(lasting: Stack, version: str) ->
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("fault", ["slow", "dead"])
 async def test_a_missed_deadline_leads_to_the_in_band_path(
-    tmp_path_factory: pytest.TempPathFactory, version: str, fault: str
+    gateway: str, tmp_path_factory: pytest.TempPathFactory, version: str, fault: str
 ) -> None:
     folder = tmp_path_factory.mktemp("late")
     (nobody,) = free_ports(1)
@@ -319,7 +349,9 @@ async def test_a_missed_deadline_leads_to_the_in_band_path(
     if fault == "dead":
         catalog["url"] = f"http://127.0.0.1:{nobody}/mcp"
     route = fault == "slow"
-    with stack.single_upstream(folder, catalogue_route=route, catalog=catalog, **PLAIN) as running:
+    with stack.single_upstream(
+        folder, gateway=gateway, catalogue_route=route, catalog=catalog, **PLAIN
+    ) as running:
         if route:
             running.office.set(list_delay=1.0)
         async with Wire(running.url, version, token()) as wire:
@@ -337,14 +369,14 @@ async def test_only_credentials_and_named_headers_go_along(lasting: Stack) -> No
     caller = token()
     extra = {"x-tenant": "acme", "x-other": "private", "x-toolsearch-url": "http://elsewhere.test/"}
     async with Wire(lasting.url, LEGACY[-1], caller, extra=extra) as wire:
+        ((opened, _),) = requests(lasting.office, "notifications/initialized")
         lasting.office.forget()
         await wire.search("fixture_echo")
         ((headers, message),) = requests(lasting.office, "tools/list")
-        session = wire.session
     assert headers["authorization"] == f"Bearer {caller}"
     assert headers["x-tenant"] == "acme"
     assert not {"x-other", "x-toolsearch-url"} & headers.keys()
-    assert headers["mcp-session-id"] == session
+    assert headers["mcp-session-id"] == opened["mcp-session-id"]
     assert isinstance(message["id"], int)
     assert 2**52 <= message["id"] < 2**53
     assert bodies(lasting.office, "initialize") == []
@@ -373,17 +405,23 @@ async def listening(wire: Wire) -> AsyncIterator[httpx.Response]:
 
 
 @pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def watched(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("watching")
-    with stack.single_upstream(folder, catalogue_route=True, catalog={"watch": True}, **PLAIN) as running:
+    with stack.single_upstream(
+        folder, gateway=gateway, catalogue_route=True, catalog={"watch": True}, **PLAIN
+    ) as running:
         yield running
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("watch", [True, False])
 async def test_a_change_that_a_stream_tells_is_taken_in_when_watched(
-    watched: Stack, lasting: Stack, version: str, watch: bool
+    watched: Stack, lasting: Stack, gateway: str, version: str, watch: bool
 ) -> None:
+    if watch:
+        lacks(gateway, (BUFFERED,), UNREAD)
+    if watch and version != MODERN:
+        lacks(gateway, (FULL_DUPLEX,), "the shipped file keeps GET streams away from the processor")
     running = fresh(watched) if watch else lasting
     running.office.set(ttl_ms=600_000)
     try:

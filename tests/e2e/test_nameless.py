@@ -20,10 +20,10 @@ FORGE, PAY = "forgehub", "paywell"
 
 
 @pytest.fixture(scope="module")
-def blind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def blind(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A processor that does not take ``authorization`` for a credential."""
     with stack.single_upstream(
-        tmp_path_factory.mktemp("blind"), caller={"headers": ["x-nothing"]}
+        tmp_path_factory.mktemp("blind"), gateway=gateway, caller={"headers": ["x-nothing"]}
     ) as running:
         running.office.set(tokens={"forge": [f"{FORGE}__*"], "pay": [f"{PAY}__*"]}, require_token=True)
         yield running

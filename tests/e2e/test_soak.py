@@ -25,8 +25,8 @@ PARTS = ["tracklane", "forgehub", "quillmail", "paywell", "inkwell"]
 
 
 @pytest.fixture
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with stack.single_upstream(tmp_path_factory.mktemp("soak")) as running:
+def own(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with stack.single_upstream(tmp_path_factory.mktemp("soak"), gateway=gateway) as running:
         yield running
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from mcp_types import ElicitResult
 
-from tests.e2e.expect import LISTED, echoed, found, names
+from tests.e2e.expect import LISTED, REWRITTEN, echoed, envoy_only, found, names
 from tests.harness.client import LEGACY, MODERN, Wire, official, text_of
 from tests.harness.stack import Stack
 
@@ -192,6 +192,7 @@ async def test_large_answers_of_calls_pass(single: Stack) -> None:
 
 async def test_forwarded_bytes_are_the_client_s_own(single: Stack) -> None:
     """Numbers, escapes, duplicate members and unknown members arrive as they were written."""
+    envoy_only(single, REWRITTEN)
     inner = '{"text":"\\u0105\\/","n":1.0,"big":123456789012345678901234567890,"e":1E2,"d":1,"d":2}'
     params = (
         '{"name":"call_read_tool","arguments":{"name":"fixture_echo","arguments":' + inner + "},"

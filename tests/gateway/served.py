@@ -89,7 +89,7 @@ class ServedStream:
         """Everything sent until the driver asks for the next message or ends."""
         message = request(event, self._opening.dialect)
         if self._task is None:
-            _introduce(message, self._opening)
+            introduce(message, self._opening)
             run = self._driver.run(self._messages(), self._send, self._opening.profile)
             self._task = asyncio.ensure_future(run)
             await self._asks.wait()
@@ -150,7 +150,7 @@ def _map(headers: Headers, dialect: Dialect) -> HeaderMap:
     return found
 
 
-def _introduce(message: ProcessingRequest, opening: Opening) -> None:
+def introduce(message: ProcessingRequest, opening: Opening) -> None:
     message.protocol_config.CopyFrom(
         ProtocolConfiguration(
             request_body_mode=_MODES[opening.request_mode], response_body_mode=_MODES[opening.response_mode]

@@ -19,7 +19,6 @@ from extproc.embedders.safetensors import read_tensors
 from extproc.embedders.unigram import UnigramTokenizer, load_tokenizer
 
 _BATCH_PIECES = 16_384
-_BLOCK = 2048
 _FEW_TEXTS, _FEW_PIECES = 16, 256
 
 
@@ -122,36 +121,24 @@ class StaticEmbedder:
 
     def _sums(self, batch: list[list[int]], pieces: int) -> NDArray[np.float32]:
         ids = np.fromiter(chain.from_iterable(batch), np.int64, pieces)
-        table = None
-        if pieces > _BLOCK:
-            # Pieces repeat: each different row is read from the file, widened and weighed once.
-            seen = np.zeros(self._tokenizer.size, np.bool_)
-            seen[ids] = True
-            different = np.flatnonzero(seen)
-            table = self._weighed(different)
-            place = np.zeros(self._tokenizer.size, np.int64)
-            place[different] = np.arange(len(different))
-            ids = place[ids]
-        # One sum for each text: reduceat along the first axis takes ten times as long.
+        # Pieces repeat: each different row is read from the file, widened and weighed once.
+        seen = np.zeros(self._tokenizer.size, np.bool_)
+        seen[ids] = True
+        different = np.flatnonzero(seen)
+        table = self._weighed(different)
+        place = np.zeros(self._tokenizer.size, np.int64)
+        place[different] = np.arange(len(different))
+        ids = place[ids]
+        # Text by text, whose rows stay in the processor's cache: reduceat over all takes ten times as long.
         out = np.empty((len(batch), self.dimension), np.float32)
-        add = np.add.reduce
-        first = 0
-        while first < len(batch):
-            last, size = first, 0
-            while last < len(batch) and (not size or size + len(batch[last]) <= _BLOCK):
-                size += len(batch[last])
-                last += 1
-            block, ids = ids[:size], ids[size:]
-            rows = self._weighed(block) if table is None else table.take(block, axis=0)
-            start = 0
-            for i in range(first, last):
-                end = start + len(batch[i])
-                if end - start == 1:
-                    out[i] = rows[start]
-                else:
-                    add(rows[start:end], axis=0, out=out[i])
-                start = end
-            first = last
+        start = 0
+        for row, each in enumerate(batch):
+            end = start + len(each)
+            if end - start == 1:
+                out[row] = table[ids[start]]
+            else:
+                np.add.reduce(table.take(ids[start:end], axis=0), axis=0, out=out[row])
+            start = end
         return out
 
     def _table(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:

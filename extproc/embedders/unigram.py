@@ -27,7 +27,6 @@ _UNKNOWN_PENALTY = 10.0
 _CACHED_WORDS = 40_000
 _CACHED_WORD_LENGTH = 32
 _MARK = "\u2581"
-_CHUNKS = re.compile(r"[^\t-\r ]+").findall
 # What the steps of ``splits_at_space`` change in ASCII.
 _CHANGES = re.compile(r"[A-Z_\-./:]").search
 _SEPARATORS = frozenset("_-./: \t\n\v\f\r")
@@ -95,7 +94,7 @@ class UnigramTokenizer:
         self._words: dict[str, tuple[int, ...]] = {}
         # ``by_chunk``: text may be normalised chunk by chunk (``splits_at_space``), and chunks repeat too.
         self._by_chunk = by_chunk and mark_first and self._added_pattern is None
-        self._chunks: dict[str, tuple[int, ...]] = {}
+        self._chunks: dict[bytes, tuple[int, ...]] = {}
 
     def encode(self, text: str) -> list[int]:
         """Ids of ``text``, unknown pieces included, no special tokens added."""
@@ -112,23 +111,29 @@ class UnigramTokenizer:
         return ids + self._encode_plain(text[position:])
 
     def _encode_chunks(self, text: str) -> list[int]:
-        ids: list[int] = []
+        # Bytes are split at ASCII white space alone.
+        chunks = text.encode("utf-8", "surrogatepass").split()
         known = self._chunks
-        for chunk in _CHUNKS(text):
-            ids += known.get(chunk) or self._chunk(chunk)
+        try:
+            ids = list(chain.from_iterable(map(known.__getitem__, chunks)))
+        except KeyError:
+            ids = []
+            for chunk in chunks:
+                ids += known.get(chunk) or self._chunk(chunk)
         # A separator at the end is a word mark with nothing after it.
         last = text[-1:]
         if last in _SEPARATORS or (not last.isascii() and self._normalise(last).endswith(" ")):
             ids += self._word(_MARK)
         return ids
 
-    def _chunk(self, chunk: str) -> tuple[int, ...]:
+    def _chunk(self, encoded: bytes) -> tuple[int, ...]:
+        chunk = encoded.decode("utf-8", "surrogatepass")
         words = self._normalise(chunk).split(" ") if not chunk.isascii() or _CHANGES(chunk) else [chunk]
         ids = tuple(chain.from_iterable(self._word(_MARK + word) for word in words if word))
         if len(chunk) <= _CACHED_WORD_LENGTH:
             if len(self._chunks) >= _CACHED_WORDS:
                 self._chunks = {}
-            self._chunks[chunk] = ids
+            self._chunks[encoded] = ids
         return ids
 
     def _encode_plain(self, text: str) -> list[int]:
@@ -179,7 +184,8 @@ class UnigramTokenizer:
             end = start + 1
             if score > best[end]:
                 best[end], origin[end], piece_at[end] = score, start, piece
-            for end in range(start + 2, min(start + longest, size) + 1):
+            last = start + longest
+            for end in range(start + 2, (last if last < size else size) + 1):
                 found = find(word[start:end])
                 if found is not None:
                     score = scores[found] + here

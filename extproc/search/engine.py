@@ -188,9 +188,15 @@ def _tool_vectors(embedder: Embedder, texts: Sequence[Texts]) -> Matrix:
     whole = [each.text for each in texts]
     if as_table(embedder) is None:
         return embed(embedder, whole)
-    rows = embed(embedder, [*whole, *(each.name for each in texts), *(each.sentence for each in texts)])
-    n = len(texts)
-    return unit(rows[:n] + NAME_WEIGHT * rows[n : 2 * n] + SENTENCE_WEIGHT * rows[2 * n :])
+    # Tools of several servers share names and first sentences.
+    parts = [*whole, *(each.name for each in texts), *(each.sentence for each in texts)]
+    place = {text: row for row, text in enumerate(dict.fromkeys(parts))}
+    rows = embed(embedder, list(place))
+    whole_rows, names, sentences = np.array([place[text] for text in parts], np.intp).reshape(3, len(texts))
+    out = rows[whole_rows]
+    out += NAME_WEIGHT * rows[names]
+    out += SENTENCE_WEIGHT * rows[sentences]
+    return unit(out)
 
 
 def _stack(vectors: Sequence[Matrix], dimension: int) -> Matrix:

@@ -33,6 +33,7 @@ _BARE = re.compile(rf"[{_NO_SPACES}]")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _INNER_CAPITAL = re.compile("[a-zA-Z0-9][A-Z]")
 _SEPARATOR = re.compile(r"[_\-./:]+")
+_AROUND = ",.;:!?()[]{}<>\"'`/-"
 _LITHUANIAN = re.compile("[ėįųūĖĮŲŪ]")
 _FOLD = str.maketrans(
     {"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h", "þ": "th"}
@@ -152,7 +153,14 @@ class Analyzer:
     def _learn(self, memo: dict[str, tuple[str, ...]], span: str, lithuanian: bool) -> tuple[str, ...]:
         out: list[str] = []
         keep = len(span) <= MAX_WORD
-        for chunk in _CHUNK.findall(span):
+        # No chunk begins or ends with one of these, and a word occurs with several of them.
+        bare = span.strip(_AROUND)
+        if bare != span and (known := memo.get(bare)) is not None:
+            chunks = []
+            out += known
+        else:
+            chunks = [bare] if bare.isascii() and bare.isalpha() else _CHUNK.findall(bare)
+        for chunk in chunks:
             parts = _parts(chunk)
             for part in parts:
                 if not part.isascii() and _BARE.match(part):

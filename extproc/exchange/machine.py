@@ -7,6 +7,7 @@ Source: envoy.service.ext_proc.v3.ExternalProcessor and the ProcessingMode docum
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 
 from extproc.exchange import coding, modes
@@ -44,6 +45,7 @@ from extproc.exchange.reading import Reading
 from extproc.exchange.transitions import Phase, Step, step
 from extproc.settings import Limits, Server
 
+_MAX_DIGITS = 19
 _METHODS = {each: f"_{each.value}" for each in Step}
 _JSON = ("content-type", "application/json")
 _FAILURE = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error"}}'
@@ -243,7 +245,10 @@ class Exchange:
         if (body := plan.instead(status)) is not None:
             return self._immediate(200, (_JSON,), body)
         held = plan.live and self._reading_mode is BodyMode.BUFFERED
-        if event.end_of_stream or held or not plan.reads(status, media_type):
+        # What would be let go after its first part need not come at all.
+        most = None if media_type == "text/event-stream" else plan.gives_up
+        spared = most is not None and _length(event.headers) > most
+        if event.end_of_stream or held or spared or not plan.reads(status, media_type):
             return self._pass_response()
         codings = coding.codings(encoding)
         decoder = coding.decoder(codings, self._limits.response_body)
@@ -376,6 +381,14 @@ def _head(headers: Headers) -> tuple[int, str, str | None]:
         elif name == "content-encoding":
             encoding = value if encoding is None else f"{encoding},{value}"
     return status, media_type, encoding
+
+
+def _length(headers: Headers) -> int:
+    """The announced size of the body in bytes; 0 where none is announced."""
+    for name, value in headers:
+        if name == "content-length" and value.isascii() and value.isdigit():
+            return int(value) if len(value) < _MAX_DIGITS else sys.maxsize
+    return 0
 
 
 def _chunks(side: Side, data: bytes, *, end: bool) -> list[Command]:

@@ -64,7 +64,7 @@ def members(text: bytes) -> Members:
         raise NotAnObject(str(error)) from None
     except msgspec.MsgspecError as error:
         return _with_surrogates(text, error)
-    # Compact text without a repeated name is as long as its parts written anew; the rest is looked at closely.
+    # Compact text without a repeated name is as long as its parts written anew; the rest is looked into.
     if len(text) != len(_encode(decoded)) and _has_duplicates(text):
         raise Ambiguous("a member name stands twice")
     return {name: bytes(value) for name, value in decoded.items()}

@@ -62,6 +62,14 @@ class Plan:
         return b'{"failed":true}'
 
 
+class PatientPlan(Plan):
+    """Lets answers above a hundred bytes go unread."""
+
+    @property
+    def gives_up(self) -> int | None:
+        return 100
+
+
 class Script:
     """Decides in order; an exception in the list is raised."""
 
@@ -181,6 +189,18 @@ async def test_a_kept_answer_is_the_same(variant: Variant) -> None:
     core = Core(Script(Forward(plan=Plan()), Keep()), variant.server)
     outcome = await Gateway(variant.config, core, json_server(variant)).send(request(variant))
     assert outcome.client.body == ANSWER
+
+
+@every_variant
+async def test_an_answer_announced_as_too_long_to_read_does_not_come_here(variant: Variant) -> None:
+    body = b'{"r":"' + b"y" * 300 + b'"}'
+    core = Core(Script(Forward(plan=PatientPlan())), variant.server)
+    server = json_server(variant, body, ("etag", '"1"'))
+    outcome = await Gateway(variant.config, core, server).send(request(variant))
+    assert outcome.client.body == body
+    # An answer that is read loses its etag, whether it changes in the end or not.
+    assert outcome.client.header("etag") == (None if variant.trailers else '"1"')
+    assert len(core.asked) == 1
 
 
 @every_variant

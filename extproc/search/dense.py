@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -128,8 +128,7 @@ def embed_queries(
     for reading in readings:
         mine = tuple(dict.fromkeys(reading.words))
         found = [row for word in mine if (row := rows[word]) is not None]
-        matrix = np.concatenate(found) if found else np.empty(0, np.float32)
-        out.append(QueryWords(reading, mine, matrix.reshape(len(mine), table.dimension)))
+        out.append(QueryWords(reading, mine, stack(found, table.dimension)))
     return out
 
 
@@ -157,6 +156,12 @@ def product(rows: Matrix, few: Matrix) -> Matrix:
     return out
 
 
+def stack(rows: Sequence[Matrix], dimension: int) -> Matrix:
+    """One matrix of rows."""
+    flat = np.concatenate(rows) if rows else np.empty(0, np.float32)
+    return np.asarray(flat, np.float32).reshape(len(rows), dimension)
+
+
 def unit(rows: Matrix) -> Matrix:
     """Rows brought to length 1; rows of zeros stay."""
     length = np.sqrt(np.einsum("ij,ij->i", rows, rows))
@@ -182,14 +187,15 @@ class ToolWords:
 
     def __init__(self, words: Sequence[Sequence[str]], vectors: dict[str, Matrix], dimension: int) -> None:
         vocabulary = {word: i for i, word in enumerate(vectors)}
-        table = unit(np.array(list(vectors.values()), np.float32).reshape(len(vectors), dimension))
+        table = unit(stack(list(vectors.values()), dimension))
         top = np.maximum(np.abs(table).max(axis=1, initial=0.0), 1e-9)
         self._table = np.round(table * (127 / top)[:, None]).astype(np.int8)
         self._scale = (top / 127).astype(np.float32)[:, None]
         # As bytes, which are joined in a tenth of the time that two dozen arrays take.
-        self._words = [
-            np.fromiter(map(vocabulary.__getitem__, each), np.int32, len(each)).tobytes() for each in words
-        ]
+        ends = [0, *accumulate(4 * len(each) for each in words)]
+        flat = map(vocabulary.__getitem__, chain.from_iterable(words))
+        joined = np.fromiter(flat, np.int32, ends[-1] // 4).tobytes()
+        self._words = [joined[start:end] for start, end in pairwise(ends)]
 
     def likeness(self, query: QueryVectors, rows: NDArray[np.intp]) -> Floats:
         """For each tool of ``rows`` the best part's mean over its words of the squared best cosine."""

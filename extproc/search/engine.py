@@ -18,6 +18,7 @@ from extproc.search.dense import (
     ToolWords,
     embed,
     embed_queries,
+    stack,
     sums,
     unit,
 )
@@ -117,7 +118,7 @@ class Engine:
         keys = [(embedder.name, each.text_digest) for each in prepared]
         try:
             vectors = self._vectors(keys, lambda rows: _tool_vectors(embedder, [tools[row] for row in rows]))
-            matrix = _stack(vectors, embedder.dimension)
+            matrix = stack(vectors, embedder.dimension)
             table = as_table(embedder)
             if table is None:
                 return Dense(matrix, None)
@@ -197,7 +198,3 @@ def _tool_vectors(embedder: Embedder, texts: Sequence[Texts]) -> Matrix:
     out += NAME_WEIGHT * rows[names]
     out += SENTENCE_WEIGHT * rows[sentences]
     return unit(out)
-
-
-def _stack(vectors: Sequence[Matrix], dimension: int) -> Matrix:
-    return np.array(vectors, np.float32).reshape(len(vectors), dimension)

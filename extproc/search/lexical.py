@@ -61,11 +61,8 @@ class Lexical:
     def __init__(self, documents: Sequence[Sequence[Sequence[str]]], weights: Weights | None = None) -> None:
         weights = weights or Weights()
         self.size = len(documents)
-        vocabulary: dict[str, int] = {}
-        for word in chain.from_iterable(chain.from_iterable(documents)):
-            if word not in vocabulary:
-                vocabulary[word] = len(vocabulary)
-        self.vocabulary = vocabulary
+        words = dict.fromkeys(chain.from_iterable(chain.from_iterable(documents)))
+        self.vocabulary = vocabulary = {word: term for term, word in enumerate(words)}
         keys, values = [], []
         for field, (weight, b) in enumerate(zip(weights.field, weights.length, strict=True)):
             key, value = _field([document[field] for document in documents], vocabulary, weight, b)
@@ -119,11 +116,11 @@ def _idf(count: NDArray[np.int64], size: int, kind: Idf) -> NDArray[np.float64]:
 
 def name_shares(names: Sequence[Sequence[str]], vocabulary: dict[str, int]) -> Columns:
     """For each word the documents whose name has it, each with one part of that name's words."""
-    pairs = [
-        (vocabulary[word], row, 1 / len(words)) for row, words in enumerate(map(set, names)) for word in words
-    ]
-    pairs.sort()
-    term = np.array([pair[0] for pair in pairs], np.int64)
+    size = len(names)
+    lengths = np.fromiter(map(len, names), np.int64, size)
+    terms = np.fromiter(map(vocabulary.__getitem__, chain.from_iterable(names)), np.int64, int(lengths.sum()))
+    key = np.unique(terms * max(size, 1) + np.repeat(np.arange(size), lengths))
+    term, row = np.divmod(key, max(size, 1))
     start = np.concatenate(([0], np.cumsum(np.bincount(term, minlength=len(vocabulary))))).astype(np.int64)
-    rows = np.array([pair[1] for pair in pairs], np.int32)
-    return Columns(start, rows, np.array([pair[2] for pair in pairs], np.float32))
+    different = np.bincount(row, minlength=size)
+    return Columns(start, row.astype(np.int32), (1 / different[row]).astype(np.float32))

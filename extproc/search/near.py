@@ -30,11 +30,10 @@ class Near:
         key = np.unique(_pairs(self._words) * max(len(chosen), 1) + owner)
         bucket, owner = np.divmod(key, max(len(chosen), 1))
         owner = owner.astype(np.int32)
-        different, start = np.unique(bucket, return_index=True)
+        start = np.flatnonzero(np.diff(bucket, prepend=-1))
         ends = [*start[1:].tolist(), len(owner)]
-        self._owners = {
-            pair: owner[a:b] for pair, a, b in zip(different.tolist(), start.tolist(), ends, strict=False)
-        }
+        pairs = zip(bucket[start].tolist(), start.tolist(), ends, strict=False)
+        self._owners = {pair: owner[a:b] for pair, a, b in pairs}
         self._count = np.bincount(owner, minlength=len(chosen)).astype(np.float32)
 
     def find(

@@ -155,8 +155,8 @@ class Analyzer:
         keep = len(span) <= MAX_WORD
         # No chunk begins or ends with one of these, and a word occurs with several of them.
         bare = span.strip(_AROUND)
+        chunks: list[str] = []
         if bare != span and (known := memo.get(bare)) is not None:
-            chunks = []
             out += known
         else:
             chunks = [bare] if bare.isascii() and bare.isalpha() else _CHUNK.findall(bare)
@@ -211,8 +211,8 @@ class Analyzer:
 
 def _parts(chunk: str) -> list[str]:
     """Lower-case words of one chunk, at most ``MAX_WORD`` characters each."""
-    if chunk.isascii() and chunk.islower() and chunk.isalpha():
-        return [chunk[:MAX_WORD]]
+    if chunk.isascii() and chunk.isalpha() and chunk[1:].islower():
+        return [chunk[:MAX_WORD].lower()]
     return [run.lower()[:MAX_WORD] for piece in _CAMEL.sub(" ", chunk).split() for run in _RUN.findall(piece)]
 
 

@@ -11,6 +11,7 @@ import grpc.aio
 import httpx
 import yaml
 
+from tests.agentgateway.stand_in.authentication import METADATA, challenge, identify, metadata
 from tests.agentgateway.stand_in.config import Bind, read
 from tests.agentgateway.stand_in.filter import Exchange, GatewayError, Refusal, write
 from tests.agentgateway.stand_in.relay import Relay
@@ -62,7 +63,16 @@ class Server:
         for route, relay in self.routes:
             if request.path not in route.paths:
                 continue
-            policy = route.policy
+            policy, known = route.policy, {}
+            if route.authentication is not None:
+                if request.path.startswith(METADATA):
+                    await metadata(route.authentication, responder)
+                    return
+                found = identify(route.authentication, request)
+                if found is None:
+                    await challenge(route.authentication, request, responder)
+                    return
+                known = found
             if policy is None or (policy.methods and request.method not in policy.methods):
                 reply = await relay.answer(
                     HttpRequest(request.method, request.path, tuple(request.headers), request.body)
@@ -76,7 +86,7 @@ class Server:
             if channel is None:
                 channel = grpc.aio.insecure_channel(policy.host, UNBOUNDED)
                 self.channels[policy.host] = channel
-            await Exchange(policy, channel, relay.answer).run(request, responder)
+            await Exchange(policy, channel, relay.answer, known).run(request, responder)
             return
         await responder.send(404, b"no route", [("content-type", "text/plain")])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from extproc.exchange.messages import BodyMode, Dialect
@@ -15,6 +16,7 @@ BODY_MODES = {
     "bufferedPartial": BodyMode.BUFFERED_PARTIAL,
     "fullDuplexStreamed": BodyMode.FULL_DUPLEX,
 }
+EXPRESSIONS = frozenset({"jwt.sub", "jwt.rawToken.unredacted()"})
 POST_ONLY = 'request.method == "POST"'
 DEFAULT_BUFFER = 2 * 1024 * 1024
 
@@ -26,12 +28,25 @@ class Policy:
     host: str
     methods: frozenset[str]
     config: Config
+    attributes: Mapping[str, str]
+    """Attribute name to a CEL expression of EXPRESSIONS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Authentication:
+    """mcpAuthentication, strict, with the keys in a file."""
+
+    issuer: str
+    audiences: tuple[str, ...]
+    keys: Path
+    resource: str
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
     paths: frozenset[str]
     policy: Policy | None
+    authentication: Authentication | None
     targets: Mapping[str, str]
     """Target name to MCP URL."""
 
@@ -58,12 +73,21 @@ def _route(route: Mapping[str, Any], limit: int) -> Route:
     policies = dict(route.get("policies", {}))
     policies.pop("authorization", None)
     chosen = policies.pop("extProc", None)
+    asked = policies.pop("mcpAuthentication", None)
     if policies:
         raise ValueError(f"the stand-in has no {', '.join(policies)}")
     ((backend),) = route["backends"]
     targets = {each["name"]: each["mcp"]["host"] for each in backend["mcp"]["targets"]}
     paths = frozenset(match["path"]["exact"] for match in route["matches"])
-    return Route(paths, None if chosen is None else _policy(chosen, limit), targets)
+    policy = None if chosen is None else _policy(chosen, limit)
+    return Route(paths, policy, None if asked is None else _authentication(asked), targets)
+
+
+def _authentication(policy: Mapping[str, Any]) -> Authentication:
+    if policy["mode"] != "strict":
+        raise ValueError("the stand-in has mode strict only")
+    keys, resource = Path(policy["jwks"]["file"]), policy["resourceMetadata"]["resource"]
+    return Authentication(policy["issuer"], tuple(policy["audiences"]), keys, resource)
 
 
 def _policy(policy: Mapping[str, Any], limit: int) -> Policy:
@@ -73,8 +97,9 @@ def _policy(policy: Mapping[str, Any], limit: int) -> Policy:
         if policy["condition"] != POST_ONLY:
             raise ValueError(f"the stand-in cannot evaluate {policy['condition']}")
         methods = frozenset({"POST"})
-    if policy.get("requestAttributes"):
-        raise ValueError("the stand-in evaluates no requestAttributes")
+    attributes = policy.get("requestAttributes", {})
+    if unknown := set(attributes.values()) - EXPRESSIONS:
+        raise ValueError(f"the stand-in cannot evaluate {', '.join(unknown)}")
     if policy.get("failureMode", "failClosed") != "failClosed":
         raise ValueError("the stand-in always fails closed")
     options = policy.get("processingOptions", {})
@@ -93,4 +118,4 @@ def _policy(policy: Mapping[str, Any], limit: int) -> Policy:
         allow_mode_override=bool(options.get("allowModeOverride", False)),
         buffer_limit=limit,
     )
-    return Policy(policy["host"], methods, config)
+    return Policy(policy["host"], methods, config, attributes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import grpc
 import grpc.aio
@@ -44,15 +44,24 @@ class GatewayError(Exception):
 
 
 class Exchange:
-    """One request through the processor.  Raises Refusal or GatewayError where the gateway fails it."""
+    """One request through the processor; ``known`` are the expressions that a policy before it filled.
 
-    def __init__(self, policy: Policy, channel: grpc.aio.Channel, backend: Backend) -> None:
+    Raises Refusal or GatewayError where the gateway fails it.
+    """
+
+    def __init__(
+        self, policy: Policy, channel: grpc.aio.Channel, backend: Backend, known: Mapping[str, str]
+    ) -> None:
         self.config, self.backend = policy.config, backend
         self.desk = Desk(self.config)
         self.two_messages = next(_split)
         """Releases send a buffered body in one message, some builds its end in another."""
         self.opening: Opening | None = Opening(
-            self.config.request_body, self.config.response_body, Dialect.AGENTGATEWAY, {}, ""
+            self.config.request_body,
+            self.config.response_body,
+            Dialect.AGENTGATEWAY,
+            {name: known[text] for name, text in policy.attributes.items() if text in known},
+            "",
         )
         self.call: Call = channel.stream_stream(METHOD, _same, _same)()  # type: ignore[call-arg]
 

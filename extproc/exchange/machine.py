@@ -7,10 +7,9 @@ Source: envoy.service.ext_proc.v3.ExternalProcessor and the ProcessingMode docum
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 
-from extproc.exchange import coding, modes
+from extproc.exchange import coding, heads, modes
 from extproc.exchange.messages import (
     AnswerBody,
     AnswerHeaders,
@@ -45,11 +44,9 @@ from extproc.exchange.reading import Reading
 from extproc.exchange.transitions import Phase, Step, step
 from extproc.settings import Limits, Server
 
-_MAX_DIGITS = 19
 _METHODS = {each: f"_{each.value}" for each in Step}
 _JSON = ("content-type", "application/json")
 _FAILURE = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error"}}'
-_STALE_AFTER_REWRITE = ("etag", "digest", "content-digest", "repr-digest", "content-md5", "accept-ranges")
 
 
 class Exchange:
@@ -233,24 +230,21 @@ class Exchange:
     # Response side -----------------------------------------------------------------------------------------
 
     def _response_headers(self, event: HeadersArrived) -> list[Command]:
-        status, media_type, encoding = _head(event.headers)
-        plan = self._plan
-        if plan is None:
+        if self._plan is None:
             return self._pass_response()
-        return [Observe(plan, status), *self._planned_response(plan, event, status, media_type, encoding)]
+        head = heads.head(event.headers)
+        return [Observe(self._plan, head.status), *self._planned_response(self._plan, event, head)]
 
-    def _planned_response(
-        self, plan: ResponsePlan, event: HeadersArrived, status: int, media_type: str, encoding: str | None
-    ) -> list[Command]:
-        if (body := plan.instead(status)) is not None:
+    def _planned_response(self, plan: ResponsePlan, event: HeadersArrived, head: heads.Head) -> list[Command]:
+        if (body := plan.instead(head.status)) is not None:
             return self._immediate(200, (_JSON,), body)
         held = plan.live and self._reading_mode is BodyMode.BUFFERED
         # What would be let go after its first part need not come at all.
-        most = None if media_type == "text/event-stream" else plan.gives_up
-        spared = most is not None and _length(event.headers) > most
-        if event.end_of_stream or held or spared or not plan.reads(status, media_type):
+        most = None if head.events else plan.gives_up
+        spared = most is not None and (head.length or 0) > most
+        if event.end_of_stream or held or spared or not plan.reads(head.status, head.media_type):
             return self._pass_response()
-        codings = coding.codings(encoding)
+        codings = coding.codings(head.encoding)
         decoder = coding.decoder(codings, self._limits.response_body)
         if decoder is None:
             return [
@@ -262,9 +256,9 @@ class Exchange:
             ]
         self._reading = Reading(
             plan,
-            status,
+            head.status,
             event.headers,
-            events=media_type == "text/event-stream",
+            events=head.events,
             decoder=decoder if codings else None,
             limit=self._limits.response_body,
         )
@@ -273,10 +267,10 @@ class Exchange:
         if self._opening.response_mode is BodyMode.NONE:
             self._override_due = True
             override = ModeOverride(self._opening.request_mode, self._reading_mode)
-        remove: tuple[str, ...] = _STALE_AFTER_REWRITE
+        remove = head.stale
         if codings:
             remove = (*remove, "content-encoding")
-        if self._reading_mode is not BodyMode.BUFFERED:
+        if head.length is not None and self._reading_mode is not BodyMode.BUFFERED:
             remove = (*remove, "content-length")
         return [AnswerHeaders(Side.RESPONSE, (), remove, override)]
 
@@ -369,26 +363,6 @@ class Exchange:
         if self._phase is Phase.CLOSED:
             return []
         return self._pass(event)
-
-
-def _head(headers: Headers) -> tuple[int, str, str | None]:
-    status, media_type, encoding = 0, "", None
-    for name, value in headers:
-        if name == ":status":
-            status = int(value) if value.isascii() and value.isdigit() else 0
-        elif name == "content-type":
-            media_type = value.partition(";")[0].strip().lower()
-        elif name == "content-encoding":
-            encoding = value if encoding is None else f"{encoding},{value}"
-    return status, media_type, encoding
-
-
-def _length(headers: Headers) -> int:
-    """The announced size of the body in bytes; 0 where none is announced."""
-    for name, value in headers:
-        if name == "content-length" and value.isascii() and value.isdigit():
-            return int(value) if len(value) < _MAX_DIGITS else sys.maxsize
-    return 0
 
 
 def _chunks(side: Side, data: bytes, *, end: bool) -> list[Command]:

@@ -108,16 +108,14 @@ class StaticEmbedder:
     def _few_sums(self, batch: list[list[int]], pieces: int) -> NDArray[np.float32]:
         """As ``sums`` in one product, which for a query's new words takes less than adding them up."""
         ids = np.fromiter(chain.from_iterable(batch), np.int64, pieces)
-        weights = np.ones(pieces, np.float32) if self._weights is None else self._weights.take(ids)
-        if len(batch) == 1:
-            return (weights @ self._table(ids))[None]
-        shares = np.zeros((len(batch), pieces), np.float32)
+        weights = [1.0] * pieces if self._weights is None else self._weights.take(ids).tolist()
+        shares: list[list[float]] = []
         start = 0
-        for row, each in enumerate(batch):
+        for each in batch:
             end = start + len(each)
-            shares[row, start:end] = weights[start:end]
+            shares.append([0.0] * start + weights[start:end] + [0.0] * (pieces - end))
             start = end
-        return shares @ self._table(ids)
+        return np.array(shares, np.float32).reshape(len(batch), pieces) @ self._table(ids)
 
     def _sums(self, batch: list[list[int]], pieces: int) -> NDArray[np.float32]:
         ids = np.fromiter(chain.from_iterable(batch), np.int64, pieces)

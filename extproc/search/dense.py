@@ -70,7 +70,7 @@ class QueryWords(NamedTuple):
         mixture: list[list[float]] = []
         for start, end in self.reading.parts:
             part = words if end - start == len(words) else words[start:end]
-            if len(part) == len(self.words) == len(words):
+            if part == self.words:
                 count: Collection[str] = part
                 mixture.append(weighed)
             else:

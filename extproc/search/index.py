@@ -31,8 +31,7 @@ MAX_QUERY = 10_000
 Rows = NDArray[np.intp]
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """One ranked tool.  ``exact`` is true when the query names the tool, with or without its server."""
 
     tool: Tool

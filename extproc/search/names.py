@@ -38,10 +38,14 @@ class Names:
         An identifier within a longer query counts when its form shows that it is one (``create_issue``).
         """
         query = query.strip().strip("`'\"")
-        whole = key(query) if len(query) <= _LONGEST else ""
+        # Plain words hold no identifier and need no second look: most queries are such.
+        identifier = None
+        if _PLAIN(query):
+            whole = query.replace(" ", "").lower() if len(query) <= _LONGEST else ""
+        else:
+            whole = key(query) if len(query) <= _LONGEST else ""
+            identifier = _INNER.search(query)
         candidates = [whole] if whole else []
-        # Plain words hold no identifier, which is quicker to see than by looking for one.
-        identifier = not _PLAIN(query) and _INNER.search(query)
         if identifier and len(query) > len(whole):
             pieces = _IDENTIFIER.findall(query[:10_000])
             candidates += [

@@ -101,8 +101,10 @@ class Processor:
 
     def at_once(self, message: Request | Response) -> Decision | None:
         """The decision where nothing has to be waited for, else None: then :meth:`decide` has it."""
-        if isinstance(message, Response) or len(message.body) > OFF_LOOP:
+        if len(message.body) > OFF_LOOP:
             return None
+        if isinstance(message, Response):
+            return self._kept(message)
         try:
             opened = self._open(message, routes.route(message))
             if not isinstance(opened, _Opened):
@@ -248,6 +250,15 @@ class Processor:
         return decision
 
     # Responses ---------------------------------------------------------------------------------------------
+
+    def _kept(self, message: Response) -> Keep | None:
+        """The decision on an answer to a call in which there is nothing to mend, as there is in most."""
+        plan = message.plan
+        if not isinstance(plan, plans.Watch):
+            return None
+        settings = self._profiles[plan.caller.profile].settings
+        quiet = not plan.wants(message.body) or isinstance(response.decide(message, plan, settings), Keep)
+        return Keep() if quiet else None
 
     async def _response(self, message: Response) -> ResponseDecision:
         plan = message.plan

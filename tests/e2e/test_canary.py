@@ -8,6 +8,7 @@ import contextlib
 import gzip
 import json
 import secrets
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,6 +84,11 @@ async def test_no_secret_is_left_anywhere(tmp_path: Path, store: SharedStore | N
             "pages for strangers": b"\n".join(pages),
         }
         if store is not None:
+            traces["store's memory"] = memory(store.process.pid)
+            if not traces["store's memory"]:
+                warnings.warn("the store's memory may not be read here: only its dump was", stacklevel=1)
+            else:
+                assert b"toolsearch:" in traces["store's memory"]
             traces["store"] = store.dump.read_bytes()
             assert len(traces["store"]) > 2_000
             assert b"toolsearch:" in traces["store"]
@@ -91,7 +97,8 @@ async def test_no_secret_is_left_anywhere(tmp_path: Path, store: SharedStore | N
         assert canaries.found_in(data) == [], where
     catalogue_words = [b"toolname", b"fixture_echo", b"inputSchema"]
     if store is not None:
-        assert not any(word in traces["store"] for word in catalogue_words)
+        for where in ("store", "store's memory"):
+            assert not any(word in traces[where] for word in catalogue_words), where
 
 
 async def everything(running: Stack, version: str, canaries: Canaries) -> None:
@@ -180,6 +187,46 @@ async def saved(store: SharedStore) -> None:
 
         await until(filled, "something in the store")
         await client.save()
+
+
+def memory(pid: int) -> bytes:
+    """What a core dump of this process would hold: every mapping that can be written; empty if not permitted.
+
+    Linux lets the same user read it unless ``kernel.yama.ptrace_scope`` or a container forbids it.
+    """
+    found = []
+    try:
+        with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as cells:
+            for line in maps:
+                where, rights = line.split()[:2]
+                if not rights.startswith("rw") or "[vvar" in line:
+                    continue
+                begin, end = (int(each, 16) for each in where.split("-"))
+                with contextlib.suppress(OSError):
+                    cells.seek(begin)
+                    while begin < end and (part := cells.read(min(end - begin, 1 << 20))):
+                        found.append(part)
+                        begin += len(part)
+    except OSError:
+        return b""
+    return b"".join(found)
+
+
+@pytest.mark.skipif(BINARY is None, reason="no valkey-server or redis-server on this machine")
+async def test_a_secret_in_the_memory_of_the_store_would_be_found(store: SharedStore) -> None:
+    """As a name, as a value, and in base64."""
+    from redis.asyncio import Redis
+
+    canaries = Canaries()
+    if not memory(store.process.pid):
+        pytest.skip("the memory of another process may not be read here")
+    assert canaries.found_in(memory(store.process.pid)) == []
+    async with Redis.from_url(store.url) as client:
+        await client.set(f"toolsearch:{canaries('name')}", "x")
+        await client.set("toolsearch:value", canaries("value"))
+        coded = base64.b64encode(f"x{canaries('coded')}".encode())
+        await client.set("toolsearch:coded", coded)
+        assert set(canaries.found_in(memory(store.process.pid))) == {"name", "value", "coded"}
 
 
 def test_a_canary_is_found_in_every_form() -> None:

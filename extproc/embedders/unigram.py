@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections.abc import Mapping
 from itertools import chain
 from typing import Any
@@ -66,7 +67,8 @@ class UnigramTokenizer:
         self.size = len(vocabulary)
         self.median_length = _median([len(piece) for piece, _ in vocabulary])
         self._ids = {piece: i for i, (piece, _) in enumerate(vocabulary)}
-        self._scores = [score for _, score in vocabulary]
+        # Side by side: a word looks at some forty of them, which as objects lie anywhere.
+        self._scores = array("d", [score for _, score in vocabulary])
         self._unknown_score = min(self._scores, default=0.0) - _UNKNOWN_PENALTY
         # By first character: the longest piece, the best score, and what the character is by itself.
         self._nothing = (1, self._unknown_score, unknown, self._unknown_score)

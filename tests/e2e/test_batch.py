@@ -27,7 +27,7 @@ MANY = "call_read_tools"
 def _routed(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("batch")
     with stack.single_upstream(
-        folder, gateway=gateway, catalogue_route=True, catalog={"timeout": 2.0}, **PLAIN
+        folder, gateway=gateway, catalogue_route=True, catalog={"timeout": 5.0}, **PLAIN
     ) as running:
         yield running
 
@@ -86,7 +86,7 @@ async def test_results_come_in_the_order_of_the_calls(routed: Stack, version: st
 async def test_all_calls_are_under_way_at_once(routed: Stack, version: str) -> None:
     async with Wire(routed.url, version, token()) as wire:
         await hits(wire, "fixture_slow")
-        work = asyncio.create_task(batch(wire, *[entry("fixture_slow", seconds=1.5)] * 10))
+        work = asyncio.create_task(batch(wire, *[entry("fixture_slow", seconds=4.0)] * 10))
 
         async def together() -> bool:
             return under_way(routed.office, "fixture_slow") == 10
@@ -340,7 +340,7 @@ async def test_a_client_that_leaves_cancels_every_call(routed: Stack) -> None:
 async def test_a_legacy_client_that_leaves_cancels_every_call(routed: Stack) -> None:
     async with Wire(routed.url, LEGACY[-1], token()) as wire:
         await hits(wire, "fixture_slow")
-        work = asyncio.create_task(batch(wire, *[entry("fixture_slow", seconds=1.8)] * 3))
+        work = asyncio.create_task(batch(wire, *[entry("fixture_slow", seconds=4.8)] * 3))
         await started(routed, 3)
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError, httpx.HTTPError):
@@ -364,7 +364,7 @@ async def test_a_cancellation_ends_the_batch_it_names_and_no_other(routed: Stack
     caller = token()
     async with Wire(routed.url, LEGACY[-1], caller) as wire, Wire(routed.url, LEGACY[-1], caller) as twin:
         await hits(wire, "fixture_slow")
-        slow = [entry("fixture_slow", seconds=1.8)] * 2
+        slow = [entry("fixture_slow", seconds=4.8)] * 2
         mine = asyncio.create_task(batch(wire, *slow, number="5"))
         await started(routed, 2)
         ids = [message["id"] for message in calls(routed.office, "fixture_slow")]

@@ -6,6 +6,8 @@ What is shown is that the processor serves the dialect as ``tests/gateway/rules.
 
 from __future__ import annotations
 
+import json
+import re
 import secrets
 import sys
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ import pytest
 from mcp_types import ElicitResult
 
 from tests.e2e.expect import LISTED, echoed, found, names
+from tests.e2e.office import catalogue, tool
 from tests.e2e.test_ids import check
 from tests.e2e.test_python_client import JOINED, SINGLE, whole_conversation
 from tests.harness import stack
@@ -120,6 +123,40 @@ async def test_answers_are_events_and_cold_searches_too(alone: Stack, version: s
     assert "fixture_echo" in found(cold.text)
     assert called.headers["content-type"] == "text/event-stream"
     assert cold.headers["content-type"].startswith("text/event-stream")
+
+
+@pytest.mark.parametrize("header", ["mcp-name", "mcp-method"])
+async def test_headers_of_older_revisions_follow_the_body(alone: Stack, header: str) -> None:
+    """The gateway compares them with the body wherever they are sent."""
+    value = {"mcp-name": "call_read_tool", "mcp-method": "tools/call"}[header]
+    async with Wire(alone.url, LEGACY[-1], fresh()) as wire:
+        await wire.list_tools()
+        asked = {"name": "fixture_echo", "arguments": {"text": "x"}}
+        params = {"name": "call_read_tool", "arguments": asked}
+        called = await wire.request("tools/call", params, **{header: value})
+        assert echoed(called.text)["arguments"] == {"text": "x"}
+        # A search that is not known yet becomes a list on its way.
+        wire.token = fresh()
+        cold = {"name": "search_tools", "arguments": {"queries": ["fixture_echo"]}}
+        value = {"mcp-name": "search_tools", "mcp-method": "tools/call"}[header]
+        searched = await wire.request("tools/call", cold, **{header: value})
+        assert "fixture_echo" in found(searched.text)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_list_that_was_cut_is_suspected(alone: Stack, version: str) -> None:
+    alone.office.replace_catalogue([tool(f"polish_gadget_{number}", "Polish") for number in range(60)])
+    try:
+        for size, cut in ((50, True), (40, False)):
+            caller = fresh()
+            alone.office.set(page_size=size, tokens={caller: ["polish_*"]})
+            async with Wire(alone.url, version, caller) as wire:
+                await wire.list_tools()
+                searched = json.loads((await wire.search("polish a gadget")).text)
+            assert ("may be cut at a page: server 'polish' (50)" in searched.get("note", "")) is cut
+        assert re.search(r'toolsearch_target_lists_total{found="round"} [1-9]', alone.processor.metrics())
+    finally:
+        alone.office.replace_catalogue(catalogue())
 
 
 async def test_refusals_keep_their_challenge(alone: Stack) -> None:

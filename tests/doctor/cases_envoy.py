@@ -226,6 +226,19 @@ CASES: list[Case] = [
         "address: 127.0.0.1\n        port_value: 10001",
         "address: 0.0.0.0\n        port_value: 10001",
     ),
+    Case(
+        "catalogue-token-lost",
+        JWT,
+        (
+            ("forward: true", "forward: false"),
+            (
+                "  clusters:\n",
+                RAW.replace("http.rbac.v3.RBAC", "jwt_authn.v3.JwtAuthentication") + "  clusters:\n",
+            ),
+        ),
+        "forward: false",
+        Context(catalogue_url="http://127.0.0.1:10001/mcp/all"),
+    ),
     edit("raw-route-anonymous", JWT, "  clusters:\n", f"{RAW}  clusters:\n", "path: /mcp/all"),
     edit(
         "raw-route-anonymous",

@@ -42,7 +42,7 @@ PROMISED: dict[str, dict[str, tuple[str, ...]]] = {
     "catalogue URL loops": {"catalogue-loop": (E, A)},
     "JWT policy without attributes": {
         "identity-lost": (E, A, K),
-        "catalogue-token-lost": (A, K),
+        "catalogue-token-lost": (E, A, K),
         "attributes-missing": (E,),
     },
     "full duplex with long GET streams": {"duplex-get": (E, A)},

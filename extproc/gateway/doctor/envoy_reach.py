@@ -35,6 +35,7 @@ def check_reach(view: View, filtered: list[Chain], context: Context) -> Iterator
     yield from _anonymous(view, filtered)
     for name, url in context.side_routes:
         yield from _side_route(view, name, url)
+        yield from _token(view, filtered, name, url)
 
 
 def _clusters(chain: Chain, routes: Iterable[Route]) -> set[str]:
@@ -114,6 +115,27 @@ def _side_route(view: View, name: str, url: Url) -> Iterator[Finding]:
                 f"{name}: {path} takes {route.shown}, where the filter works",
                 f"a route with match: {{path: {path}}} before it that switches the filter off",
             )
+
+
+def _token(view: View, filtered: list[Chain], name: str, url: Url) -> Iterator[Finding]:
+    """A token that jwt_authn takes off in front of the filter cannot be shown to jwt_authn elsewhere."""
+    lost = [
+        provider["forward"]
+        for chain in filtered
+        for each in _identifying(chain)
+        for _, provider in each.config["providers"].members()
+        if not provider["forward"].truth
+    ]
+    if not lost:
+        return
+    for chain in view.chains:
+        route = next((each for each in chain.routes if each.matches(url.path)), None)
+        if url.port not in chain.ports or route is None:
+            continue
+        asking = [each for each in _identifying(chain) if not route.override(each.name)["disabled"].truth]
+        if asking:
+            shown = f"forward is {lost[0].text or 'not set'}, and {name} leads past {asking[0].name}"
+            yield Finding("catalogue-token-lost", lost[0], shown, "forward: true")
 
 
 def _ports(view: View) -> str:

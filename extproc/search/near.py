@@ -51,19 +51,19 @@ class Near:
         spans = [owners[bucket] for bucket in buckets if bucket in owners]
         if not spans:
             return ()
-        shared = np.bincount(np.concatenate(spans), minlength=len(self._words))
+        shared = np.bincount(np.concatenate(spans, dtype=np.intp), minlength=len(self._words))
         # A word has at least the pairs it shares: fewer than this many are never enough.
         enough = math.ceil(alike * len(buckets) / (2 - alike) - 1e-6)
         some = (shared >= max(enough, 1)).nonzero()[0]
         if not len(some):
             return ()
         likeness = 2 * shared[some] / (self._count[some] + len(buckets))
+        order = (-likeness).argsort(kind="stable")
         found: list[tuple[int, float]] = []
-        for place in (-likeness).argsort(kind="stable").tolist():
-            alikeness = float(likeness[place])
+        for place, alikeness in zip(some[order].tolist(), likeness[order].tolist(), strict=True):
             if alikeness < alike or (found and (len(found) >= most or alikeness < found[0][1] - 0.1)):
                 break
-            term = self._terms[some[place]]
+            term = self._terms[place]
             if accept(term):
                 found.append((term, alikeness))
         return tuple(found)

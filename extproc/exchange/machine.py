@@ -67,6 +67,7 @@ class Exchange:
         self._trailers_due = False
         self._plan: ResponsePlan | None = None
         self._reading: Reading | None = None
+        self._chunk = b""
         self._chunk_ends = False
         self._override_due = False
 
@@ -284,6 +285,7 @@ class Exchange:
     def _response_body(self, event: BodyArrived) -> list[Command]:
         assert self._reading is not None
         self._override_due = False
+        self._chunk = event.chunk
         self._chunk_ends = event.end_of_stream or self._comes_whole(self._reading_mode)
         self._reading.feed(event.chunk, end=self._chunk_ends)
         return self._pump()
@@ -322,6 +324,8 @@ class Exchange:
                 commands += _chunks(Side.RESPONSE, data, end=ends) if data or ends else []
                 if self._chunk_ends and self._trailers_due:
                     commands.append(AnswerTrailers(Side.RESPONSE))
+            case _ if data == self._chunk and not self._reading.decodes:
+                commands.append(AnswerBody(Side.RESPONSE))
             case BodyMode.BUFFERED:
                 commands.append(AnswerBody(Side.RESPONSE, data, (("content-length", str(len(data))),)))
             case _:

@@ -44,6 +44,11 @@ class Reading:
         self.broken = ""
         """Why the answer could not be read; empty while all is well."""
 
+    @property
+    def decodes(self) -> bool:
+        """Whether what goes out is coded otherwise than what came in."""
+        return self._decoder is not None
+
     def feed(self, chunk: bytes, *, end: bool) -> None:
         if self.broken or self._ended:
             return

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import copy
 import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from extproc.gateway import shipped
+from extproc.gateway.options import Jwt
 from tests.e2e.expect import LISTED, echoed, found, names
+from tests.e2e.office import bodies, hits, until
 from tests.fixture_server.state import label
+from tests.gateway_config.conftest import AUDIENCE, ISSUER, Issuer, issuer
+from tests.harness import servers
 from tests.harness.client import LEGACY, MODERN, Answer, Wire
+from tests.harness.gateway import SINGLE_UPSTREAM, Envoy
+from tests.harness.processes import free_ports
+from tests.harness.processor import Processor
 from tests.harness.stack import Stack
+
+__all__ = ["issuer"]
 
 VERSIONS = [LEGACY[-1], MODERN]
 FORGE, PAY, INK = "forgehub", "paywell", "inkwell"
@@ -155,3 +170,101 @@ async def test_callers_on_joined_servers(joined: Stack) -> None:
                 hits = found(answer.text)
                 assert hits
                 assert set(hits) <= seen[token]
+
+
+# Verified callers and profiles ------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def behind(gateway: Envoy, office: servers.Fixture, processor: Processor) -> Iterator[None]:
+    with contextlib.ExitStack() as ends:
+        for stop in (office.process.stop, processor.stop, gateway.stop):
+            ends.callback(stop)
+        office.process.start()
+        processor.launch()
+        office.process.wait_ready(office.ready)
+        processor.process.wait_ready(processor.ready)
+        gateway.start()
+        yield
+
+
+async def test_a_verified_caller_keeps_its_list_with_a_new_token(tmp_path: Path, issuer: Issuer) -> None:
+    """A real JWT on the real gateway: the caller is its verified subject, whatever token says so."""
+    file = tmp_path / "jwt.yaml"
+    options = replace(shipped.SINGLE, jwt=Jwt(ISSUER, AUDIENCE, str(issuer.jwks)))
+    file.write_text(shipped.envoy(options, ""), "utf-8")
+    claim = "metadata.filter_metadata['envoy.filters.http.jwt_authn']['payload']['sub']"
+    (port,) = free_ports(1)
+    office = servers.fixture(port, tmp_path)
+    processor = Processor(tmp_path, caller={"attributes": [claim]}, search={"embedder": "none"})
+    gateway = Envoy(file, {"office": port}, processor.port, tmp_path)
+    with behind(gateway, office, processor):
+
+        async def search(**claims: str) -> int:
+            """How many lists the server has been asked for after one search by this caller."""
+            made = issuer.token(scope="mcp:tools", jti=secrets.token_hex(4), **claims)
+            async with Wire(gateway.url(), MODERN, made) as wire:
+                assert "fixture_echo" in await hits(wire, "fixture_echo")
+            return len(bodies(office, "tools/list"))
+
+        assert await search(sub="ann") == 1
+        assert await search(sub="ann") == 1
+        assert await search(sub="bob") == 2
+        """Somebody else's list is not used."""
+        assert await search(sub="ann") == 2
+        assert await search(sub="bob") == 2
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_profiles_differ_in_everything_that_a_route_may_need(tmp_path: Path, version: str) -> None:
+    """Two routes of one gateway on one processor: hides, overrides, catalogue URL, embedder, guidance."""
+    (port,) = free_ports(1)
+    office = servers.fixture(port, tmp_path)
+    readonly = {
+        "tools": {"hide": ["fixture_delete", "forgehub__*"], "overrides": {"fixture_write": "read"}},
+        "catalog": {"url": office.url},
+        "search": {"embedder": "none"},
+        "instructions": {"text": "Only reading here; begin with search_tools."},
+    }
+    processor = Processor(tmp_path, profiles={"readonly": readonly})
+    gateway = Envoy(SINGLE_UPSTREAM, {"office": port}, processor.port, tmp_path)
+    manager = gateway.config["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]
+    routes = manager["typed_config"]["route_config"]["virtual_hosts"][0]["routes"]
+    with_profile = copy.deepcopy(routes[-1])
+    with_profile["match"] = {"path": "/mcp/readonly"}
+    with_profile["route"]["prefix_rewrite"] = "/mcp"
+    named = [{"key": "x-toolsearch-profile", "value": "readonly"}]
+    kind = "type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute"
+    overrides = {"@type": kind, "overrides": {"grpc_initial_metadata": named}}
+    with_profile["typed_per_filter_config"] = {"envoy.filters.http.ext_proc": overrides}
+    routes.insert(0, with_profile)
+    with behind(gateway, office, processor):
+        caller = secrets.token_hex(8)
+        async with (
+            Wire(gateway.url(), version, caller) as plain,
+            Wire(gateway.url("/mcp/readonly"), version, caller) as reading,
+        ):
+            opened = [await guided(wire) for wire in (plain, reading)]
+            assert [text.startswith("Only reading here") for text in opened] == [False, True]
+            lists = [names((await wire.list_tools()).result["tools"]) for wire in (plain, reading)]
+            assert [len(each) for each in lists] == [len(LISTED), len(LISTED) + 1]
+            """Only the one with a URL offers call_read_tools."""
+            shown = [await hits(wire, "delete a note fixture_delete") for wire in (plain, reading)]
+            assert ["fixture_delete" in each for each in shown] == [True, False]
+            shown = [await hits(wire, "forgehub repository") for wire in (plain, reading)]
+            assert [any(name.startswith(f"{FORGE}__") for name in each) for each in shown] == [True, False]
+            written = [await wire.read("fixture_write", {"text": "x"}) for wire in (plain, reading)]
+            assert [answer.is_error for answer in written] == [True, False]
+
+            async def sees_further() -> bool:
+                best = [(await hits(wire, "give the buyer the money back"))[0] for wire in (plain, reading)]
+                return best[0] != best[1]
+
+            await until(sees_further, "an answer that only an embedder gives")
+            """The first searches may be answered by words alone, until every tool is embedded."""
+
+
+async def guided(wire: Wire) -> str:
+    answer = await wire.request("server/discover") if wire.modern else wire.opened
+    assert answer is not None
+    return str(answer.result["instructions"])

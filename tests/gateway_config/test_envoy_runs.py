@@ -24,6 +24,7 @@ from extproc.gateway.doctor.live import Mark, Step, Target, run_live
 from extproc.gateway.options import Jwt
 from tests.gateway_config.conftest import AUDIENCE, ISSUER, Issuer, Pki
 from tests.harness import servers
+from tests.harness.client import MODERN, Wire
 from tests.harness.gateway import Envoy, _envoy_binary
 from tests.harness.processes import free_ports
 from tests.harness.processor import Processor
@@ -221,6 +222,33 @@ def test_jwt_then_rbac_then_processor(tmp_path: Path, issuer: Issuer) -> None:
         seen = [name for request in office.received() for name, _ in request["headers"]]
         assert seen
         assert "authorization" not in {name.lower() for name in seen}
+
+
+async def test_the_catalogue_listener_asks_for_the_same_token(tmp_path: Path, issuer: Issuer) -> None:
+    """What ``config envoy`` prints for both: lists and calls of the processor carry the caller's token."""
+    (upstream,) = free_ports(1)
+    office = servers.fixture(upstream, tmp_path)
+    jwt = Jwt(ISSUER, AUDIENCE, str(issuer.jwks))
+    options = replace(shipped.SINGLE, jwt=jwt, catalogue=shipped.LOOPBACK)
+    file = tmp_path / "jwt.yaml"
+    file.write_text(shipped.envoy(options, ""), "utf-8")
+    processor = Processor(tmp_path)
+    envoy = Envoy(file, {"office": upstream}, processor.port, tmp_path)
+    raw = f"http://127.0.0.1:{envoy.ports['catalogue']}/mcp/all"
+    processor.configure("catalog", url=raw)
+    with serving(office, processor, envoy):
+        token = issuer.token(sub="ann", scope="mcp:tools")
+        async with Wire(envoy.url(), MODERN, token) as wire:
+            pair = [{"name": "fixture_echo", "arguments": {"text": text}} for text in ("a", "b")]
+            cold = await wire.call("call_read_tools", {"calls": pair})
+            refused = await wire.http.post(raw, json=INITIALIZE, headers=HEADERS)
+        assert refused.status_code == 401
+        assert [each["isError"] for each in cold.result["structuredContent"]["results"]] == [False, False]
+        # The token is asked for by both listeners and given to no server.
+        given = [name for request in office.received() for name, _ in request["headers"]]
+        assert given
+        assert "authorization" not in given
+        assert main(["doctor", str(envoy.file), "--catalogue-url", raw]) == 0
 
 
 def joined(

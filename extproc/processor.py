@@ -257,7 +257,9 @@ class Processor:
         if not isinstance(plan, plans.Watch):
             return None
         settings = self._profiles[plan.caller.profile].settings
-        quiet = not plan.wants(message.body) or isinstance(response.decide(message, plan, settings), Keep)
+        quiet = not message.event and not plan.may_err(message.body)
+        if not quiet:
+            quiet = isinstance(response.decide(message, plan, settings), Keep)
         return Keep() if quiet else None
 
     async def _response(self, message: Response) -> ResponseDecision:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TypeAlias
 
 from extproc.codec.wire_pb2 import (
@@ -55,8 +56,10 @@ def encode(command: Sendable) -> bytes:
     match command:
         case AnswerHeaders(side=side, set=(), remove=(), mode=None):
             return _KEEP_HEADERS[side]
-        case AnswerHeaders(side=side):
-            return _answer_headers(command).SerializeToString()
+        case AnswerHeaders(set=()):
+            return _removals(command)
+        case AnswerHeaders():
+            return _answer_headers(command)
         case AnswerBody(side=side, body=None, set=(), remove=()):
             return _KEEP_BODY[side]
         case AnswerBody():
@@ -70,12 +73,18 @@ def encode(command: Sendable) -> bytes:
             return _immediate(command)
 
 
-def _answer_headers(command: AnswerHeaders) -> ProcessingResponse:
+@lru_cache(maxsize=64)
+def _removals(command: AnswerHeaders) -> bytes:
+    # Of these there are a handful: the headers that go with an answer that is read, in each mode.
+    return _answer_headers(command)
+
+
+def _answer_headers(command: AnswerHeaders) -> bytes:
     answer = HeadersResponse(response=CommonResponse(header_mutation=_mutation(command.set, command.remove)))
     mode = _mode(command.mode)
     if command.side is Side.REQUEST:
-        return ProcessingResponse(request_headers=answer, mode_override=mode)
-    return ProcessingResponse(response_headers=answer, mode_override=mode)
+        return ProcessingResponse(request_headers=answer, mode_override=mode).SerializeToString()
+    return ProcessingResponse(response_headers=answer, mode_override=mode).SerializeToString()
 
 
 def _answer_body(command: AnswerBody) -> bytes:

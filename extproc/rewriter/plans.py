@@ -156,8 +156,11 @@ class Watch(_Live, frozen=True):
         """Only what may be an error: a long result is not even looked into."""
         if says_changed(data):
             return True
-        may_be = len(data) <= _LARGEST_ERROR and (b'"error"' in data or b'"isError"' in data)
-        return may_be and is_answer(data)
+        return self.may_err(data) and is_answer(data)
+
+    def may_err(self, data: bytes) -> bool:
+        """False for most results, without a look inside."""
+        return len(data) <= _LARGEST_ERROR and (b'"error"' in data or b'"isError"' in data)
 
     def failure(self) -> bytes:
         return rpc.error_body(self.rpc.id, rpc.INTERNAL_ERROR, "The server's answer could not be read")

@@ -8,10 +8,15 @@ from dataclasses import dataclass
 
 import pytest
 
+from extproc.exchange.machine import Exchange
 from extproc.exchange.messages import (
+    AnswerBody,
+    BodyArrived,
     Decision,
     Forward,
+    HeadersArrived,
     Keep,
+    Opening,
     PassThrough,
     Replace,
     Reply,
@@ -19,6 +24,7 @@ from extproc.exchange.messages import (
     Response,
     Side,
 )
+from extproc.settings import Settings
 from tests.gateway.core import Core
 from tests.gateway.peer import Gateway
 from tests.gateway.rules import AGENTGATEWAY
@@ -311,3 +317,19 @@ async def test_a_rewritten_call_costs_the_fewest_messages(variant: Variant) -> N
         assert outcome.told(Side.RESPONSE) == 0
     else:
         assert outcome.told(Side.RESPONSE) >= 1
+
+
+def test_a_part_that_stays_as_it_is_goes_back_without_its_bytes() -> None:
+    exchange = Exchange(Opening(), Settings().server, Settings().limits)
+    head = ((":method", "POST"), ("content-type", "application/json"))
+    exchange.receive(HeadersArrived(Side.REQUEST, head))
+    exchange.receive(BodyArrived(Side.REQUEST, BODY, True))
+    exchange.resume(Forward(plan=Plan()))
+    exchange.receive(
+        HeadersArrived(Side.RESPONSE, ((":status", "200"), ("content-type", "text/event-stream")))
+    )
+    assert exchange.receive(BodyArrived(Side.RESPONSE, EVENTS[1])) == [AnswerBody(Side.RESPONSE)]
+    half = EVENTS[3][:20]
+    assert exchange.receive(BodyArrived(Side.RESPONSE, half)) == [AnswerBody(Side.RESPONSE, b"")]
+    exchange.receive(BodyArrived(Side.RESPONSE, EVENTS[3][20:]))
+    assert exchange.resume(Keep()) == [AnswerBody(Side.RESPONSE, EVENTS[3])]

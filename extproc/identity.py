@@ -27,15 +27,16 @@ class Identity:
         """The caller of a request that belongs to ``session`` and speaks ``revision``."""
         settings, opening = profile.settings, message.opening
         given = with_token(message.headers, opening.attributes, settings.catalog.token_attribute)
-        parts = credentials(settings.caller, given, opening.attributes)
+        wanted = profile.passed_headers
+        passed = tuple([header for header in given if header[0] in wanted])
+        parts = credentials(settings.caller, passed, opening.attributes)
         modern = revisions.is_modern(revision)
         key = caller_key(settings.caller, self._secret, opening.profile, parts, session, modern=modern)
-        wanted = profile.passed_headers
         return CallerContext(
             key=key,
             session=session,
             revision=revision,
-            headers=tuple([header for header in given if header[0] in wanted]),
+            headers=passed,
             profile=opening.profile,
             # Only those who have no key are told apart by where they ask.
             place=_place(message) if key is None else _NOWHERE,

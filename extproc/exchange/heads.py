@@ -13,7 +13,7 @@ _MAX_DIGITS = 19
 
 
 class Head(msgspec.Struct, frozen=True):
-    """``status`` 0 and empty texts stand for what is not there; ``length`` in bytes, None where none is said."""
+    """``status`` 0 and an empty media type stand for what is not there; ``length`` in bytes."""
 
     status: int
     media_type: str

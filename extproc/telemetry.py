@@ -16,10 +16,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from extproc.settings import Telemetry
+from extproc.tallies import SECONDS, Decisions
 
 logger = logging.getLogger("extproc")
-
-_DECISION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Metrics:
@@ -43,16 +42,10 @@ class Metrics:
         self.in_flight = Gauge(
             "toolsearch_exchanges_in_flight", "Exchanges open now.", registry=self.registry
         )
-        self.decisions = Counter(
-            "toolsearch_decisions", "Decisions made.", ["side", "decision"], registry=self.registry
+        self.decisions = Decisions(
+            {"request": ("pass_through", "forward", "reply"), "response": ("keep", "replace")}
         )
-        self.decision_seconds = Histogram(
-            "toolsearch_decision_seconds",
-            "Time one decision took.",
-            ["side"],
-            buckets=_DECISION_BUCKETS,
-            registry=self.registry,
-        )
+        self.registry.register(self.decisions)
         self.warnings = Counter(
             "toolsearch_warnings",
             "Times something was met that a setting has to mend.",
@@ -71,7 +64,7 @@ class Metrics:
         self.catalogue_build_seconds = Histogram(
             "toolsearch_catalogue_build_seconds",
             "Time from a tool list to a searchable catalogue.",
-            buckets=_DECISION_BUCKETS,
+            buckets=SECONDS,
             registry=self.registry,
         )
         self.cold_searches = Counter(

@@ -103,7 +103,8 @@ def items(text: bytes) -> list[bytes]:
 
 def join(parts: Mapping[str, bytes]) -> bytes:
     """The JSON object with these members, values byte for byte."""
-    return b"{" + b",".join([quote(name) + b":" + value for name, value in parts.items()]) + b"}"
+    labels = [(_LABELS.get(name) or quote(name) + b":") + value for name, value in parts.items()]
+    return b"{" + b",".join(labels) + b"}"
 
 
 def join_array(parts: Iterable[bytes]) -> bytes:
@@ -116,6 +117,12 @@ def quote(text: str) -> bytes:
         return msgspec.json.encode(text)
     except UnicodeEncodeError:
         return json.dumps(text).encode()
+
+
+_LABELS = {
+    name: quote(name) + b":"
+    for name in ("jsonrpc", "id", "method", "params", "name", "arguments", "_meta", "result", "error")
+}
 
 
 def encode(value: object) -> bytes:

@@ -15,7 +15,7 @@ from extproc.exchange.messages import Headers, Reply, Request
 from extproc.mcp import headers, revisions, slices
 from extproc.mcp.slices import Members
 from extproc.rewriter import rpc
-from extproc.rewriter.meta_tools import NAMES, Meta
+from extproc.rewriter.meta_tools import Meta
 
 TOUCHED = frozenset({"initialize", "server/discover", "tools/list", "tools/call"})
 HEADER_MISMATCH = -32020
@@ -23,6 +23,7 @@ _ENVELOPE = frozenset({"jsonrpc", "id", "method", "params"})
 _CALL = frozenset({"name", "arguments"})
 _ROUTED = ("name", "uri")
 _SIGNS = (b"tools", b"initialize", b"discover", b"\\")
+_METAS = {str(meta): meta for meta in Meta}
 _INTEGER = re.compile(rb"-?[0-9]+\Z")
 _DESCRIPTIONS_OF = {
     "mcp-method": "Mcp-Method",
@@ -224,9 +225,10 @@ def _method(call: rpc.Rpc) -> Route:
     name = slices.string(call.params.get("name"))
     if name is None:
         return Refused(rpc.error_reply(call, rpc.INVALID_PARAMS, "params.name must be a string"))
-    if name in NAMES:
-        return CallsMeta(call, Meta(name), call.params.get("arguments", b"{}"))
-    return CallsDirect(call, name)
+    meta = _METAS.get(name)
+    if meta is None:
+        return CallsDirect(call, name)
+    return CallsMeta(call, meta, call.params.get("arguments", b"{}"))
 
 
 def _no_object(request: Request) -> Route:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 from typing import Protocol
@@ -89,6 +90,9 @@ class App:
             if server.admin:
                 await self._start_admin(server.admin)
             await self._processor.start()
+            # Modules and models stay for good: a full collection over them would hold every request up.
+            gc.collect()
+            gc.freeze()
             bound = await service.start(parse_address(server.listen))
             await service.ready()
             self._serving = True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from time import perf_counter
 from typing import Protocol, TypeVar
 
@@ -29,6 +28,7 @@ from extproc.exchange.messages import (
     Request,
     Response,
     Warn,
+    Word,
 )
 from extproc.settings import Limits, Server, Settings
 from extproc.telemetry import Metrics, fields, logger, where
@@ -67,7 +67,7 @@ class Processor(Protocol):
         """The status of the answer to a forwarded request; must not raise."""
 
 
-class Outcome(Enum):
+class Outcome(Word):
     """How an exchange ended; telemetry.Metrics says what each word means."""
 
     PASSED = "passed"
@@ -88,13 +88,14 @@ class MalformedMessage(Exception):
         self.reason = reason
 
 
-_DECISION_NAMES: Mapping[type[Decision], str] = {
-    PassThrough: "pass_through",
-    Forward: "forward",
-    Reply: "reply",
-    Keep: "keep",
-    Replace: "replace",
+_DECISION_NAMES: Mapping[type[Decision], tuple[str, str]] = {
+    PassThrough: ("request", "pass_through"),
+    Forward: ("request", "forward"),
+    Reply: ("request", "reply"),
+    Keep: ("response", "keep"),
+    Replace: ("response", "replace"),
 }
+"""Side and kind, as the metrics name them."""
 _PLAIN = (("content-type", "text/plain; charset=utf-8"),)
 _BUSY = Immediate(503, (*_PLAIN, ("retry-after", "1")), b"too many exchanges at once, try again\n", "busy")
 _NO_PROFILE = Immediate(500, _PLAIN, b"this route names a tool search profile that is not configured\n")
@@ -122,15 +123,8 @@ class Driver:
         self._limit = settings.limits.exchanges
         self._profiles = {"": settings, **profiles}
         self._metrics = metrics
-        self._decided = {
-            kind: metrics.decisions.labels(
-                "request" if kind in (PassThrough, Forward, Reply) else "response", name
-            )
-            for kind, name in _DECISION_NAMES.items()
-        }
         self._ended: dict[tuple[str, Outcome], Counter] = {}
         metrics.in_flight.set_function(lambda: self.in_flight)
-        self._seconds = {side: metrics.decision_seconds.labels(side) for side in ("request", "response")}
         self._warned: set[str] = set()
         self.in_flight = 0
 
@@ -221,7 +215,6 @@ class Driver:
 
     async def _decide(self, stream: _Stream, message: Request | Response) -> list[Command]:
         assert stream.exchange is not None
-        side = "request" if isinstance(message, Request) else "response"
         began = perf_counter()
         bound: asyncio.Timeout | None = None
         try:
@@ -230,13 +223,13 @@ class Driver:
                 # Only what really waits pays for a timer.
                 async with asyncio.timeout(stream.deadline) as bound:
                     decision = await self._processor.decide(message)
-            count = self._decided[type(decision)]
+            side, name = _DECISION_NAMES[type(decision)]
         except Exception as error:
             late = bound is not None and bound.expired()
+            asked = "request" if isinstance(message, Request) else "response"
+            self._metrics.decisions.took(asked, perf_counter() - began)
             return stream.fail(error, Outcome.LATE if late else Outcome.FAILED)
-        finally:
-            self._seconds[side].observe(perf_counter() - began)
-        count.inc()
+        self._metrics.decisions.made(side, name, perf_counter() - began)
         match decision:
             case Forward(body=None, set=(), remove=(), plan=None):
                 pass

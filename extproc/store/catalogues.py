@@ -109,10 +109,10 @@ class CatalogueStore:
         To one who ``searches`` (or describes or calls) a list that was asked for again is not fresh.
         """
         counters = self.counters
-        entry = None if key is None else self._callers.get(key)
-        if entry is None or key is None:
+        if key is None or key not in self._callers:
             counters.cold += 1
             return _COLD
+        entry = self._callers[key]
         now = self._clock()
         if now >= entry.expires + self._catalog.max_stale:
             counters.expired += 1

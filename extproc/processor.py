@@ -70,6 +70,10 @@ class Processor:
         self._notices = Notices(metrics)
         self._identity = Identity(settings.caller.key.get_secret_value())
         self._executor = ThreadPoolExecutor(2, thread_name_prefix="toolsearch")
+        # Apart, so that no list waits to be read while others are indexed; one at a time, as two would only
+        # take turns, except where most of the time is spent waiting for an embedding service.
+        remote = any(each.search.embedder.startswith("openai:") for each in self._settings.values())
+        self._builders = ThreadPoolExecutor(2 if remote else 1, thread_name_prefix="toolsearch-build")
         self._profiles: dict[str, Profile] = {}
         self._classes = Classes(settings.catalog.ttl)
         self._pending: TTLCache[_Pending, plans.Plan] = TTLCache(10_000, _REPLAY_SECONDS)
@@ -79,7 +83,7 @@ class Processor:
 
     async def start(self) -> None:
         """Load the embedder and connect the shared store; serving starts after that."""
-        shared = Shared(self._executor, self._metrics, time.monotonic, self._notices.warn)
+        shared = Shared(self._executor, self._builders, self._metrics, time.monotonic, self._notices.warn)
         for name, settings in self._settings.items():
             self._profiles[name] = await build_profile(settings, shared)
         profiles = self._profiles
@@ -92,6 +96,7 @@ class Processor:
         for profile in self._profiles.values():
             await profile.aclose()
         self._executor.shutdown(wait=False, cancel_futures=True)
+        self._builders.shutdown(wait=False, cancel_futures=True)
 
     def observe(self, head: Observe) -> None:
         """A caller the upstream refused loses its catalogue at once."""

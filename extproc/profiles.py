@@ -48,6 +48,8 @@ class Shared:
     """
 
     executor: Executor
+    builders: Executor
+    """Threads in which indexes are built."""
     metrics: Metrics
     clock: Callable[[], float]
     warn: Callable[[str, str], None]
@@ -76,7 +78,7 @@ async def build_profile(settings: Settings, shared: Shared) -> Profile:
         return ToolIndex.build(catalogue, engine.lexical())
 
     store = CatalogueStore(
-        settings, build, clock, executor, remote=open_store(settings), quick_index=build_quickly
+        settings, build, clock, shared.builders, remote=open_store(settings), quick_index=build_quickly
     )
     client = UpstreamClient(settings, executor, clock)
     targets = Targets(settings, executor, clock, shared.warn)

@@ -82,7 +82,7 @@ async def build_profile(settings: Settings, shared: Shared) -> Profile:
     )
     client = UpstreamClient(settings, executor, clock)
     targets = Targets(settings, executor, clock, shared.warn)
-    refresher = Refresher(store, client, settings, clock, targets.learned)
+    refresher = Refresher(store, client, settings, clock, targets.learned, shared.warn)
     checker = Checker(settings.limits.schema_depth, settings.limits.schema_nodes)
     names = (*settings.caller.headers, *settings.catalog.headers)
     passed = frozenset(name.lower() for name in names)

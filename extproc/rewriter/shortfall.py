@@ -95,4 +95,6 @@ def _looks_cut(key: ByDigest[Catalogue]) -> tuple[Shortfall, ...]:
     names = [tool.name for tool in key.value]
     separator = detect_separator(names)
     sizes = Counter(split_name(name, separator)[0] for name in names)
-    return tuple(Shortfall(server, size) for server, size in sorted(sizes.items()) if size in PAGES)
+    found = tuple(Shortfall(server, size) for server, size in sorted(sizes.items()) if size in PAGES)
+    # One server may list tools under several prefixes of its own: then all of them are its page.
+    return found or ((Shortfall("", len(names)),) if len(names) in PAGES else ())

@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Protocol
 
 from extproc.addresses import parse_address, parse_tcp
@@ -17,7 +18,6 @@ from extproc.server.driver import Driver, ExchangeFactory, Processor
 from extproc.server.service import Service
 from extproc.server.sockets import AddressInUse
 from extproc.telemetry import Metrics, fields, logger
-
 
 SWITCH_INTERVAL = 0.0005
 """Seconds for which an index that is being built may hold up the event loop; Python's own 5 ms, paid for each
@@ -52,11 +52,17 @@ def run_until_signalled(app: App) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _stop, stop)
-        await app.run(stop)
+        await app.run(stop, _keep_loaded)
 
     sys.setswitchinterval(SWITCH_INTERVAL)
     with asyncio.Runner(loop_factory=event_loop) as runner:
         runner.run(main())
+
+
+def _keep_loaded() -> None:
+    # Modules and models stay for good: a full collection over them would hold every request up.
+    gc.collect()
+    gc.freeze()
 
 
 def _stop(stop: asyncio.Event) -> None:
@@ -85,8 +91,8 @@ class App:
     def ready(self) -> bool:
         return self._serving and self._processor.ready
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Serve until ``stop``, then drain.
+    async def run(self, stop: asyncio.Event, loaded: Callable[[], None] = lambda: None) -> None:
+        """Serve until ``stop``, then drain.  ``loaded`` is called once everything is in memory.
 
         Raises :class:`AddressInUse` and :class:`extproc.server.service.TlsError` before anything is served.
         """
@@ -97,9 +103,7 @@ class App:
             if server.admin:
                 await self._start_admin(server.admin)
             await self._processor.start()
-            # Modules and models stay for good: a full collection over them would hold every request up.
-            gc.collect()
-            gc.freeze()
+            loaded()
             bound = await service.start(parse_address(server.listen))
             await service.ready()
             self._serving = True

@@ -19,6 +19,8 @@ from extproc.telemetry import logger, where
 SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
 
 _KEEPALIVE_MS = 60_000
+# What a stream meets that is still open when the server has stopped; grpc exports no such class.
+_STOPPED = "_ServerStoppedError"
 
 
 class TlsError(ValueError):
@@ -101,6 +103,8 @@ class Service:
         except grpc.aio.AbortError:
             raise
         except Exception as error:
+            if type(error).__name__ == _STOPPED:
+                raise
             # Never grpc's own report: it would log the message of the error.
             logger.error("internal error in a stream", extra={"fields": {"error": where(error)}})
             await context.abort(grpc.StatusCode.INTERNAL, "internal error")

@@ -14,6 +14,7 @@ from extproc.catalog.caller import CallerContext
 from extproc.catalog.model import Catalogue, Tool
 from extproc.catalog.parse import NotAToolList, Page, parse_page
 from extproc.mcp import revisions, slices
+from extproc.rewriter.meta_tools import Meta
 from extproc.settings import Settings
 from extproc.upstream import rpc
 from extproc.upstream.batch import Batch, Call
@@ -62,6 +63,9 @@ class _Reading:
         self.bytes += size
         if page.ttl is not None:
             self.ttl = page.ttl if self.ttl is None else min(self.ttl, page.ttl)
+
+
+_OURS = (Meta.SEARCH, Meta.DESCRIBE, Meta.CALL_READ, Meta.CALL_WRITE)
 
 
 class UpstreamClient:
@@ -222,6 +226,8 @@ class UpstreamClient:
             if len(reading.tools) > limits.tools:
                 cut = Reason.TOO_MANY_TOOLS
             catalogue = Catalogue.of(reading.tools[: limits.tools], complete=cut is None)
+            if all(name in catalogue.by_name for name in _OURS):
+                return Failed(Reason.FILTERED)
             return Fetched(catalogue, reading.ttl, cut)
 
     async def _page(self, result: bytes, *, modern: bool) -> Page | None:

@@ -34,6 +34,8 @@ class Reason(StrEnum):
     MALFORMED = "malformed"
     """No JSON-RPC answer to the request that was sent."""
     RPC_ERROR = "rpc_error"
+    FILTERED = "filtered"
+    """The route lists the six tools: it leads back through the filter."""
     CURSOR_CYCLE = "cursor_cycle"
     TOO_MANY_PAGES = "too_many_pages"
     TOO_MANY_TOOLS = "too_many_tools"

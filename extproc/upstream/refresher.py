@@ -64,8 +64,8 @@ class _Reread:
 class Refresher:
     """Fetches and learns, one fetch for a caller at a time.
 
-    ``clock`` is the store's clock, ``learned`` is told of every list.  One for each route, beside its
-    :class:`UpstreamClient`.
+    ``clock`` is the store's clock, ``learned`` is told of every list, ``warn`` of a setting and what the
+    operator should know about it.  One for each route, beside its :class:`UpstreamClient`.
     """
 
     def __init__(
@@ -75,12 +75,14 @@ class Refresher:
         settings: Settings,
         clock: Callable[[], float],
         learned: Callable[[CallerContext, Catalogue], None] = lambda *_: None,
+        warn: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
         self._store = store
         self._client = client
         self._settings = settings
         self._clock = clock
         self._learned = learned
+        self._warn = warn
         self._running: dict[CallerKey, asyncio.Task[Obtained]] = {}
         self._waiting: dict[CallerKey, asyncio.Task[None]] = {}
         self._rereading: dict[CallerKey, _Reread] = {}
@@ -243,6 +245,12 @@ class Refresher:
 
     def _failed(self, caller: CallerContext, failed: Failed) -> Failed:
         self.counters.failed += 1
+        if failed.reason is Reason.FILTERED:
+            self._warn(
+                "catalog.url",
+                "catalog.url leads back into the filtered route: it lists search_tools and the others. Let "
+                "it lead to a route of the same gateway without the filter",
+            )
         if caller.key is not None:
             before = self._pauses.get(caller.key)
             failures = 1 if before is None else before.failures + 1

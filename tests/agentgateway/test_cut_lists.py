@@ -55,6 +55,11 @@ def test_names_without_a_server_are_counted_together() -> None:
     assert shortfall.looks_cut(tools, Dialect.AGENTGATEWAY) == (shortfall.Shortfall("", 100),)
 
 
+def test_one_server_with_prefixes_of_its_own_is_counted_whole() -> None:
+    tools = catalogue(*named("issues", 20), *named("pulls", 30))
+    assert shortfall.looks_cut(tools, Dialect.AGENTGATEWAY) == (shortfall.Shortfall("", 50),)
+
+
 @pytest.mark.parametrize("size", [1, 49, 51, 99, 101, 999])
 def test_other_sizes_are_not(size: int) -> None:
     assert shortfall.looks_cut(catalogue(*named("files", size)), Dialect.AGENTGATEWAY) == ()

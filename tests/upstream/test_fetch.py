@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from extproc.rewriter.meta_tools import listed
+from extproc.settings import Tools
 from extproc.upstream import Failed, Fetched, Reason, Unauthorized, UpstreamClient
 
 from .conftest import LEGACY, MODERN, caller
@@ -424,6 +426,11 @@ async def _no_tools(request: Request, write: Write) -> None:
     await write(answer({"jsonrpc": "2.0", "id": request.json["id"], "result": {"tools": 1}}))
 
 
+async def _filtered(request: Request, write: Write) -> None:
+    tools = json.loads(listed(None, Tools(), 10))
+    await write(answer({"jsonrpc": "2.0", "id": request.json["id"], "result": {"tools": tools}}))
+
+
 async def _accepted(request: Request, write: Write) -> None:
     await write(answer(b"", 202))
 
@@ -500,6 +507,7 @@ async def _round(request: Request, write: Write) -> None:
         (_other_id, Reason.MALFORMED),
         (_string_id, Reason.MALFORMED),
         (_no_tools, Reason.MALFORMED),
+        (_filtered, Reason.FILTERED),
         (_accepted, Reason.MALFORMED),
         (_batch, Reason.MALFORMED),
         (_silent_stream, Reason.MALFORMED),

@@ -9,6 +9,7 @@ import pytest
 
 from extproc.catalog.caller import CallerContext
 from extproc.catalog.model import Catalogue
+from extproc.rewriter.meta_tools import Meta
 from extproc.search import ToolIndex
 from extproc.settings import Settings
 from extproc.store import CatalogueStore, Cold, Warm
@@ -120,6 +121,19 @@ async def test_an_aging_list_is_refreshed_behind_the_search(world: World) -> Non
     assert world.names(ANN) == ["a", "b", "c", "new"]
     assert len(world.server.requests) == 2
     assert world.refresher.counters.refreshed == 1
+
+
+async def test_a_route_through_the_filter_is_told_of_and_never_learned(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(world.refresher, "_warn", lambda setting, text: told.append(setting))
+    world.mcp.tools = [str(name) for name in Meta]
+    outcome = await world.refresher.obtain(ANN)
+    assert isinstance(outcome, Failed)
+    assert outcome.reason is Reason.FILTERED
+    assert world.names(ANN) is None
+    assert told == ["catalog.url"]
 
 
 async def test_a_marked_list_is_refreshed(world: World) -> None:

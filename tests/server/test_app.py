@@ -57,7 +57,11 @@ async def running(
     run = Running(app, decider, stop, asyncio.create_task(app.run(stop)))
     while not app.ready and not run.task.done():  # noqa: ASYNC110
         await asyncio.sleep(0.01)
-    listens = {record.getMessage(): vars(record)["fields"]["listen"] for record in caplog.records}
+    listens = {
+        record.getMessage(): vars(record)["fields"]["listen"]
+        for record in caplog.records
+        if record.name == "extproc"
+    }
     run.grpc, run.admin = listens.get("serving", ""), listens.get("administration", "")
     try:
         yield run

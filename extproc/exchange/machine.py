@@ -266,7 +266,8 @@ class Exchange:
         self._phase = Phase.READING
         override = None
         if self._opening.response_mode is BodyMode.NONE:
-            self._override_due = True
+            # A live stream may well end before its first event.
+            self._override_due = not (plan.live and head.events)
             override = ModeOverride(self._opening.request_mode, self._reading_mode)
         remove = head.stale
         if codings:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from extproc.exchange.messages import BodyMode, Dialect, Headers, Opening
 from extproc.settings import Server
 
+WITH_MESSAGES = frozenset(("POST", "PUT", "PATCH"))
+"""Methods whose bodies are read: MCP has POST alone, lenient servers may take the others for it."""
 CHUNK = 62_000
 """Largest chunk sent in full duplex, in bytes: known servers keep below a 64 KiB gRPC frame."""
 
@@ -71,13 +73,6 @@ def reading_mode(opening: Opening, server: Server) -> BodyMode:
 def carries_message(headers: Headers) -> bool:
     """Whether a request with these headers may carry an MCP message in its body.
 
-    The content type is no reason not to look: servers are known to read JSON under any name.
+    The content type is no reason not to look: servers are known to read JSON under any name, gRPC's included.
     """
-    method = ""
-    content_type = ""
-    for name, value in headers:
-        if name == ":method":
-            method = value
-        elif name == "content-type":
-            content_type = value.strip().lower()
-    return method == "POST" and not content_type.startswith("application/grpc")
+    return any(name == ":method" and value in WITH_MESSAGES for name, value in headers)

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from extproc.exchange.messages import Headers, Reply, Request
+from extproc.exchange.modes import WITH_MESSAGES
 from extproc.mcp import headers, revisions, slices
 from extproc.mcp.slices import Members
 from extproc.rewriter import rpc
@@ -132,7 +133,7 @@ def route(request: Request) -> Route:
         return Listens(session, _declared(table) or revisions.ASSUMED)
     if method == "DELETE" and session:
         return EndsSession(session)
-    if method != "POST" or not request.body:
+    if method not in WITH_MESSAGES or not request.body:
         return Untouched()
     if table.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         text = "Request bodies must not be compressed here: send the message without content-encoding"
@@ -169,6 +170,8 @@ def _message(request: Request, table: dict[str, str], envelope: Members, session
     if method == "subscriptions/listen":
         return Listens(session, _revision(table, method, params, meta))
     if method not in TOUCHED:
+        if method.strip().casefold() in TOUCHED:
+            return _invalid(envelope, "method names are case-sensitive")
         return Respelled(slices.join(envelope)) if respelled else Untouched()
     if method == "tools/call" and _misspells(params, _CALL):
         return _invalid(envelope, "member names are case-sensitive")
@@ -261,7 +264,9 @@ def _array(elements: list[bytes]) -> Route:
         messages = [slices.members(element) for element in elements if slices.is_object(element)]
     except ValueError as error:
         return Refused(rpc.http_error(400, b"null", rpc.INVALID_REQUEST, f"Invalid request: {error}"))
-    if any(slices.string(message.get("method")) in TOUCHED for message in messages):
+    methods = [slices.string(message.get("method")) or "" for message in messages]
+    nested = any(element[:1] == b"[" for element in elements)
+    if nested or any(method.strip().casefold() in TOUCHED for method in methods):
         text = (
             "Batches with initialize, tools/list or tools/call are not supported here: send each on its own"
         )

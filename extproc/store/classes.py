@@ -9,14 +9,11 @@ it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from cachetools import LRUCache
 
+from extproc.catalog.caller import Place
 from extproc.catalog.model import Catalogue, Tool
-
-Place: TypeAlias = tuple[str, str, str]
-"""Profile, ``:authority`` and ``:path``."""
 
 MAX_PLACES = 256
 MAX_LISTS = 64

@@ -123,6 +123,7 @@ class Client:
     session: str | None = None
     opened: bool = False
     capabilities: Mapping[str, Any] = field(default_factory=dict)
+    path: str = "/mcp"
 
     @property
     def modern(self) -> bool:
@@ -195,12 +196,12 @@ class Client:
                 headers.append(("mcp-session-id", self.session))
         if not self.trailers:
             headers.append(("content-length", str(len(body))))
-        return await self.exchange(HttpRequest("POST", "/mcp", tuple(headers), body, self.trailers))
+        return await self.exchange(HttpRequest("POST", self.path, tuple(headers), body, self.trailers))
 
     async def get(self, method: str = "GET", *more: tuple[str, str]) -> Reply:
         session = (("mcp-session-id", self.session),) if self.session else ()
         headers = (("accept", "text/event-stream"), *self.headers, *session, *more)
-        return await self.exchange(HttpRequest(method, "/mcp", headers))
+        return await self.exchange(HttpRequest(method, self.path, headers))
 
     async def exchange(self, request: HttpRequest) -> Reply:
         outcome = await self.gateway.send(request)

@@ -309,6 +309,26 @@ async def test_no_batch_hides_a_list_or_a_call(setup: Setup) -> None:
 
 
 @widely
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"jsonrpc":"2.0","id":1,"method":"Tools/List"}',
+        b'{"jsonrpc":"2.0","id":1,"method":" tools/call ","params":{"name":"files__read_file"}}',
+        b'[[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"files__read_file"}}]]',
+        b'[{"jsonrpc":"2.0","id":1,"method":"TOOLS/LIST"}]',
+    ],
+)
+async def test_what_only_lenient_servers_take_for_a_list_or_a_call_is_refused(
+    setup: Setup, body: bytes
+) -> None:
+    world = setup.world()
+    client = await world.opened()
+    world.server.calls.clear()
+    assert (await client.post(body)).status == 400
+    assert world.server.calls == []
+
+
+@widely
 async def test_a_batch_without_our_methods_is_the_servers_business(setup: Setup) -> None:
     world = setup.world()
     client = await world.opened()

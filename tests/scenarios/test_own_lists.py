@@ -15,7 +15,7 @@ from tests.upstream.servers import McpServer as Route
 from tests.upstream.servers import serving
 
 from .tools import TOOLS, raw, tool
-from .world import Setup, everywhere, narrowly, widely
+from .world import Setup, everywhere, legacy_only, narrowly, widely
 
 GONE, WORDS = "files__read_file", "read a text file"
 FEWER = raw(tuple(one for one in TOOLS if one["name"] != GONE))
@@ -112,3 +112,38 @@ async def test_a_search_waits_for_the_index_of_the_list_before_it(
     found = await client.search(WORDS)
     assert GONE not in found.text
     assert found.outcome.local
+
+
+@everywhere
+async def test_each_path_has_a_list_of_its_own(setup: Setup) -> None:
+    """One processor may stand in front of several servers, and a caller may use the same token for all."""
+    world = setup.world()
+    client = await world.warm()
+    other = world.client()
+    other.path = "/mcp/other?set=b"
+    world.server.tools = FEWER
+    await other.open()
+    assert not (await other.list()).outcome.local
+    assert GONE not in (await other.search(WORDS)).text
+    assert GONE in (await client.search(WORDS)).text
+
+
+@legacy_only
+async def test_an_empty_list_outside_of_a_session_takes_nothing_away(setup: Setup) -> None:
+    """Gateways that join servers answer a list without a session by nothing at all."""
+    world = setup.world({"catalog": {"refresh_after": 0}})
+    client = await world.warm()
+    world.server.sessions, world.server.tools = False, ()
+    stray = world.client()
+    assert "search_tools" in (await stray.list()).names
+    world.server.sessions, world.server.tools = True, raw(TOOLS)
+    assert GONE in (await client.search(WORDS)).text
+
+
+@legacy_only
+async def test_a_server_without_sessions_may_come_to_list_nothing(setup: Setup) -> None:
+    world = setup.world({"catalog": {"refresh_after": 0}}, sessions=False)
+    client = await world.warm()
+    world.server.tools = ()
+    await client.list()
+    assert GONE not in (await client.search(WORDS)).text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -50,3 +51,15 @@ def parse_tcp(text: str) -> Tcp:
     if not (port.isascii() and port.isdigit() and int(port) <= 65_535):
         raise BadAddress("the port has to be a number from 0 to 65535 (0 takes a free one)")
     return Tcp(bare, int(port))
+
+
+def folder_problem(path: Path) -> str | None:
+    """Why no file can be made at ``path``, as far as its folder tells; None when it can."""
+    folder = path.parent
+    if not os.path.exists(folder):
+        return f"the folder {folder} does not exist"
+    if not os.path.isdir(folder):
+        return f"{folder} is not a folder"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"nothing may be written into the folder {folder}"
+    return None

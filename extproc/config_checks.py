@@ -5,18 +5,15 @@ from __future__ import annotations
 import difflib
 import json
 import math
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias, get_origin
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
-from extproc.addresses import BadAddress, parse_address, parse_tcp
+from extproc.config_consistency import Check, flaws
 from extproc.settings import Settings
-from extproc.store.opening import StoreSettingsError, check_store
 
 SECTIONS: Mapping[str, type[BaseModel]] = {
     name: field.annotation
@@ -36,8 +33,9 @@ _PROCESS_WIDE_KEYS = (
 )
 # Text that may carry a password: never shown back.
 _PRIVATE_KEYS = ("catalog.url", "catalog.store")
-_URL = re.compile(r"https?://[^/\s]+")
 _SHOWN_CHARS = 40
+_NEAR = 0.65
+"""Share of letters in common from which a name is offered for another: a typing error, not a chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,27 +84,42 @@ def unknown(path: tuple[str, ...], source: str) -> str | None:
     return None
 
 
-def build(given: Tree, own: Tree, prefix: str = "") -> tuple[Settings | None, list[str]]:
-    """Settings of ``given``, or None and what is wrong with it.
+def build(
+    given: Tree, own: Tree, prefix: str = "", further: Iterable[Check] = ()
+) -> tuple[Settings | None, list[str]]:
+    """Settings of ``given``, or None and everything that is wrong with it; ``further`` checks look as well.
 
     Problems of members of ``own`` are reported under ``prefix``: a profile's overlay on what it inherits.
     """
     problems: list[str] = []
     tree: dict[str, dict[str, Any]] = {}
+    wrong: set[tuple[str, ...]] = set()
     for path, each in given.items():
         if _unnatural(path, each.value):
-            problems.append(_complaint(path, each, prefix if path in own else ""))
+            wrong.add(path)
         else:
             tree.setdefault(path[0], {})[path[1]] = each.value
     try:
         settings = Settings.model_validate(tree)
     except ValidationError as error:
-        for path in dict.fromkeys(tuple(map(str, each["loc"][:2])) for each in error.errors()):
+        wrong |= {tuple(map(str, each["loc"][:2])) for each in error.errors()}
+        # What is valid is still checked for consistency, with defaults in the place of what is not.
+        settings = Settings.model_validate(
+            {
+                section: {name: value for name, value in members.items() if (section, name) not in wrong}
+                for section, members in tree.items()
+            }
+        )
+    for path in given:
+        if path in wrong:
             problems.append(_complaint(path, given[path], prefix if path in own else ""))
-        return None, problems
-    for path, text in _inconsistent(settings):
+    doubtful = {".".join(path) for path in wrong}
+    found = [flaw for check in further for flaw in check(settings) if not doubtful & {*flaw.settings}]
+    for flaw in (*flaws(settings, doubtful), *found):
+        section, _, name = flaw.settings[0].partition(".")
+        path = (section, name)
         source = f" (from {given[path].source})" if path in given else ""
-        problems.append(f"{prefix if path in own else ''}{'.'.join(path)}{source}: {text}")
+        problems.append(f"{prefix if path in own else ''}{flaw.settings[0]}{source}: {flaw.text}")
     return (None if problems else settings), problems
 
 
@@ -161,10 +174,11 @@ def _describe_type(annotation: Any) -> str:
 
 
 def _nearest(name: str, allowed: list[str], prefix: str) -> str:
-    elsewhere = [key for key, _ in leaves() if key.endswith(f".{name}")]
+    keys = [key for key, _ in leaves()]
+    elsewhere = [key for key in keys if key.endswith(f".{name}") or key.replace(".", "_") == name]
     if elsewhere:
         return f"did you mean {elsewhere[0]}? "
-    near = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, allowed, n=1, cutoff=_NEAR)
     return f"did you mean {prefix}{near[0]}? " if near else ""
 
 
@@ -202,45 +216,3 @@ def _shown(key: str, field: FieldInfo, value: object) -> str:
         return kind(value)
     text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…"
-
-
-def _inconsistent(settings: Settings) -> Iterator[tuple[tuple[str, str], str]]:
-    """What the types alone cannot say."""
-    server = settings.server
-    try:
-        parse_address(server.listen)
-    except BadAddress as error:
-        yield ("server", "listen"), str(error)
-    if server.admin:
-        try:
-            parse_tcp(server.admin)
-        except BadAddress as error:
-            yield ("server", "admin"), f"{error}; empty switches it off"
-    if bool(server.tls_cert) != bool(server.tls_key):
-        name = "tls_cert" if server.tls_cert else "tls_key"
-        yield ("server", name), "server.tls_cert and server.tls_key go together"
-    if server.tls_client_ca and not server.tls_cert:
-        yield ("server", "tls_client_ca"), "needs server.tls_cert and server.tls_key"
-    for name in ("tls_cert", "tls_key", "tls_client_ca"):
-        file = getattr(server, name)
-        if file and not Path(file).is_file():
-            yield ("server", name), "no such file"
-    catalog = settings.catalog
-    if catalog.url and not _URL.match(catalog.url):
-        yield ("catalog", "url"), "has to be an http:// or https:// URL"
-    for name, url in catalog.targets.items():
-        if not _URL.match(url):
-            yield ("catalog", "targets"), f"{name[:_SHOWN_CHARS]}: has to be an http:// or https:// URL"
-    if catalog.token_attribute and "authorization" not in map(str.lower, settings.caller.headers):
-        yield (
-            ("catalog", "token_attribute"),
-            "is sent as authorization, which caller.headers has to name so that it tells callers apart",
-        )
-    try:
-        check_store(settings)
-    except StoreSettingsError as error:
-        setting, _, text = str(error).partition(": ")
-        section, _, name = setting.partition(".")
-        yield (section, name), text
-    if settings.search.limit > settings.search.max_limit:
-        yield ("search", "limit"), f"is above search.max_limit ({settings.search.max_limit})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -13,6 +13,7 @@ from typing import Any, get_origin
 import yaml
 
 from extproc.config_checks import SECTIONS, Given, Tree, build, field_of, kind, unknown
+from extproc.config_consistency import Check
 from extproc.settings import Settings
 
 PREFIX = "TOOLSEARCH_"
@@ -42,12 +43,16 @@ class SettingsError(Exception):
 
 
 def load(
-    file: Path | None = None, environ: Mapping[str, str] = _NOTHING, flags: Mapping[str, str] = _NOTHING
+    file: Path | None = None,
+    environ: Mapping[str, str] = _NOTHING,
+    flags: Mapping[str, str] = _NOTHING,
+    further: Iterable[Check] = (),
 ) -> Loaded:
     """Merge all sources: flags over environment over file over defaults.
 
     ``flags`` maps ``section.name`` to text.  A profile inherits every setting it does not name; lists and
-    mappings are replaced, not merged.  Raises :class:`SettingsError` with every problem found.
+    mappings are replaced, not merged.  ``further`` checks are asked beside the own ones.
+    Raises :class:`SettingsError` with every problem found.
     """
     problems: list[str] = []
     if file is None and environ.get(CONFIG_VARIABLE):
@@ -64,11 +69,11 @@ def load(
             profiles.setdefault(path[1], {})[path[2:]] = each
         else:
             base[path] = each
-    settings, found = build(base, {})
+    settings, found = build(base, {}, further=further)
     problems += found
     complete: dict[str, Settings] = {}
     for name, overlay in profiles.items():
-        profile, found = build(base | overlay, overlay, f"profiles.{name}.")
+        profile, found = build(base | overlay, overlay, f"profiles.{name}.", further)
         problems += found
         if profile is not None:
             complete[name] = profile
@@ -185,7 +190,7 @@ def _parse(path: tuple[str, ...], text: str, source: str, problems: list[str]) -
     if text.lstrip().startswith(("[", "{")):
         try:
             return json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             problems.append(f"{'.'.join(path)}: not valid JSON (from {source})")
             return [] if container is tuple else {}
     items = [item.strip() for item in text.split(",") if item.strip()]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from extproc.cli import FINE, PROBLEM, UsageError
 from extproc.cli.setting_help import help_text, remarks
 from extproc.config_checks import leaves
+from extproc.config_consistency import Flaw, file_flaws
 from extproc.config_sources import CONFIG_VARIABLE, Loaded, SettingsError, load
+from extproc.settings import Settings
 
 if TYPE_CHECKING:
     from extproc.replay import Recorder
@@ -46,30 +50,34 @@ def run(args: argparse.Namespace) -> int:
         if name.startswith(_FLAG) and value is not None
     }
     try:
-        loaded = load(args.config, os.environ, flags)
+        further = (file_flaws, _embedder_flaws) if args.check else ()
+        loaded = load(args.config, os.environ, flags, further)
     except SettingsError as error:
         raise UsageError(*error.problems) from None
     if args.check:
-        _check_embedders(loaded)
         print(f"settings are fine; profiles: {', '.join(loaded.profiles) or 'none'}")
         return FINE
     return serve(loaded)
 
 
-def _check_embedders(loaded: Loaded) -> None:
+def _embedder_flaws(settings: Settings) -> Iterator[Flaw]:
     """Serving goes on without an embedder; a check says what is wrong with it.  Remote ones are not asked."""
-    named = {each.search.embedder for each in (loaded.settings, *loaded.profiles.values())}
-    local = {spec for spec in named if not spec.startswith("openai:") or spec == "openai:"}
-    if not local - {"default", "none"}:
-        return
+    if (problem := _embedder_problem(settings.search.embedder)) is not None:
+        yield Flaw(("search.embedder",), problem)
+
+
+@cache
+def _embedder_problem(spec: str) -> str | None:
+    if spec in ("default", "none") or (spec.startswith("openai:") and spec != "openai:"):
+        return None
     from extproc import embedders
     from extproc.search.embedder import EmbedderError
 
-    for spec in sorted(local):
-        try:
-            embedders.load(spec)
-        except EmbedderError as error:
-            raise UsageError(f"search.embedder: {error}") from None
+    try:
+        embedders.load(spec)
+    except EmbedderError as error:
+        return str(error)
+    return None
 
 
 def serve(loaded: Loaded) -> int:

@@ -9,16 +9,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from extproc.addresses import folder_problem
+
 
 class AddressInUse(OSError):
-    """Somebody else listens there, or the socket's path is taken by something that is no socket."""
+    """Somebody else listens there, or no socket can be made: its path is taken, its folder is not there."""
 
 
 def clear_stale_socket(path: Path) -> None:
     """Remove the socket a dead process left behind.
 
-    Raises :class:`AddressInUse` when a process still listens on it or the path is no socket.
+    Raises :class:`AddressInUse` when a process still listens on it, the path is no socket, or its folder
+    is missing or may not be written.
     """
+    if (problem := folder_problem(path)) is not None:
+        raise AddressInUse(f"cannot listen on unix:{path}: {problem}")
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:

@@ -106,6 +106,48 @@ def test_check_loads_neither_grpc_nor_search() -> None:
     assert result.stdout.splitlines()[-1] == "[]"
 
 
+def test_check_tells_all_kinds_of_problems_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = {
+        "search.limit": "many",
+        "search.embedder": "/no/such",
+        "catalog.url": "gateway",
+        "server.listen": "unix:/no/such/socket",
+        "telemetry.record": "/no/such/record",
+    }
+    assert main(["serve", "--check", *(f"--{key}={value}" for key, value in flags.items())]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == len(flags)
+    for key in flags:
+        assert f"(from --{key})" in told
+    assert told.count("the folder /no/such does not exist") == 2
+
+
+def test_check_looks_at_the_files_that_serving_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record, listen = str(tmp_path / "record"), f"unix:{tmp_path / 'socket'}"
+    check = ["serve", "--check", f"--telemetry.record={record}", f"--listen={listen}"]
+    assert main(check) == 0
+    assert not any(tmp_path.iterdir())
+    assert main(["serve", "--check", f"--telemetry.record={tmp_path}"]) == 2
+    assert "is a folder" in capsys.readouterr().err
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert main(check) == 2
+    told = capsys.readouterr().err
+    assert told.count(f"nothing may be written into the folder {tmp_path}") == 2
+    Path(record).touch()
+    assert main(check) == 2
+    assert f"{record} may not be written" in capsys.readouterr().err
+
+
+def test_a_socket_in_a_folder_that_is_not_there_ends_with_1(tmp_path: Path) -> None:
+    nowhere = tmp_path / "no" / "socket"
+    result = run("serve", "--listen", f"unix:{nowhere}", "--admin", "", "--search.embedder", "none")
+    assert result.returncode == 1
+    assert f"the folder {nowhere.parent} does not exist" in result.stderr
+    assert "in use" not in result.stderr
+
+
 def test_a_taken_address_ends_with_1(tmp_path: Path) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")

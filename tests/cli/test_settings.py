@@ -137,6 +137,7 @@ def test_a_bad_file_is_told_with_the_key_and_what_is_allowed(
         ("TOOLSEARCH_SEARCH__LIMT", "did you mean search.limit?"),
         ("TOOLSEARCH_SEARCH", "unknown setting"),
         ("TOOLSEARCH_LISTEN", "did you mean server.listen?"),
+        ("TOOLSEARCH_SEARCH_LIMIT", "did you mean search.limit?"),
         ("TOOLSEARCH_PROFILES", "profiles.NAME.SECTION.SETTING"),
         ("TOOLSEARCH_", "unknown section"),
     ],
@@ -145,6 +146,11 @@ def test_a_variable_nobody_knows_is_told(variable: str, part: str) -> None:
     (problem,) = problems(environ={variable: "1"})
     assert variable in problem
     assert part in problem
+
+
+def test_a_name_like_no_other_gets_no_hint() -> None:
+    (problem,) = problems(environ={"TOOLSEARCH_FOO": "1"})
+    assert problem.startswith("foo: unknown section (from TOOLSEARCH_FOO); allowed: caller, ")
 
 
 def test_variables_for_other_purposes_are_left_alone() -> None:
@@ -183,6 +189,69 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     assert len(problems(file, {"TOOLSEARCH_NO": "1"})) == 4
 
 
+def test_values_of_the_wrong_type_do_not_hide_what_is_inconsistent(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        """
+        search: {limit: x, max_limit: 2, schemas: many}
+        catalog: {url: gateway/mcp, store: 'redis://h', token_attribute: token}
+        caller: {headers: [x-key]}
+        server: {listen: here}
+        """,
+    )
+    assert [problem.partition(" ")[0].rstrip(":") for problem in problems(file)] == [
+        "search.limit",
+        "search.schemas",
+        "server.listen",
+        "catalog.url",
+        "catalog.token_attribute",
+        "catalog.store_key",
+        "caller.key",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("caller: {headers: 3}\ncatalog: {token_attribute: token}", "caller.headers"),
+        ("search: {limit: 30, max_limit: x}", "search.max_limit"),
+        ("server: {tls_cert: 3, tls_key: ''}", "server.tls_cert"),
+        ("catalog: {store: ['redis://h']}", "catalog.store"),
+        ("catalog: {store: 'redis://h', store_key: []}\ncaller: {key: k}", "catalog.store_key"),
+    ],
+)
+def test_what_depends_on_a_wrong_value_is_not_judged(tmp_path: Path, text: str, key: str) -> None:
+    (problem,) = problems(written(tmp_path, text))
+    assert problem.startswith(f"{key}: given")
+
+
+def test_everything_wrong_with_the_store_is_told(tmp_path: Path) -> None:
+    file = written(tmp_path, "catalog: {store: 'memcached://x', store_key: short, store_timeout: 0}")
+    keys = [problem.partition(" ")[0] for problem in problems(file)]
+    assert keys == ["catalog.store", "catalog.store_key", "caller.key:", "catalog.store_timeout"]
+
+
+@pytest.mark.parametrize("key", ["caller.headers", "catalog.headers"])
+@pytest.mark.parametrize(
+    ("value", "part"),
+    [
+        ('[""]', "entry 1 is empty"),
+        ('["a", "x y"]', "entry 2 is no name"),
+        ('["x:hunter2"]', "entry 1 is no"),
+    ],
+)
+def test_headers_have_to_be_names(key: str, value: str, part: str) -> None:
+    (problem,) = problems(flags={key: value})
+    assert problem.startswith(f"{key} (from --{key}): ")
+    assert part in problem
+    assert "hunter2" not in problem
+
+
+def test_json_nested_without_end_is_told() -> None:
+    (problem,) = problems(flags={"tools.hide": "[" * 200_000})
+    assert problem == "tools.hide: not valid JSON (from --tools.hide)"
+
+
 def test_a_base_problem_is_told_once_however_many_profiles_inherit_it(tmp_path: Path) -> None:
     file = written(tmp_path, "search: {limit: 99}\nprofiles: {a: {}, b: {calls: {direct: deny}}}\n")
     assert len(problems(file)) == 1
@@ -204,8 +273,7 @@ def test_a_base_problem_is_told_once_however_many_profiles_inherit_it(tmp_path: 
     ],
 )
 def test_secrets_are_never_shown(tmp_path: Path, text: str) -> None:
-    (problem,) = problems(written(tmp_path, text))
-    assert "hunter2" not in problem
+    assert "hunter2" not in "".join(problems(written(tmp_path, text)))
 
 
 def test_a_secret_is_read_and_hidden() -> None:

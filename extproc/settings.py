@@ -134,6 +134,8 @@ class Limits(Section):
 
     request_body: Bytes = 16 * 1024 * 1024
     """Largest request that is read, in bytes."""
+    buffered: Bytes = 256 * 1024 * 1024
+    """Request bodies held at once over all exchanges, in bytes; more are refused with 503."""
     response_body: Bytes = 64 * 1024 * 1024
     """Largest answer that is read, after decoding, in bytes."""
     tools: Annotated[int, Field(ge=1)] = 50_000

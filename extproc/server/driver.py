@@ -12,6 +12,7 @@ from prometheus_client import Counter
 
 from extproc.codec import First, Malformed, decode, decode_first, encode
 from extproc.exchange.messages import (
+    BodyArrived,
     Close,
     Command,
     Decide,
@@ -27,6 +28,7 @@ from extproc.exchange.messages import (
     Reply,
     Request,
     Response,
+    Side,
     Warn,
     Word,
 )
@@ -121,6 +123,8 @@ class Driver:
         self._exchange = exchange
         self._processor = processor
         self._limit = settings.limits.exchanges
+        self._most_held = settings.limits.buffered
+        self._held = 0
         self._profiles = {"": settings, **profiles}
         self._metrics = metrics
         self._ended: dict[tuple[str, Outcome], Counter] = {}
@@ -174,6 +178,7 @@ class Driver:
             self._warn(Warn("gateway", f"the gateway sent a message that cannot be answered: {error.reason}"))
             raise
         finally:
+            self._release(stream)
             self.in_flight -= 1
             ended = self._ended.get((stream.dialect, stream.outcome))
             if ended is None:
@@ -186,6 +191,10 @@ class Driver:
             match decode(data):
                 case Malformed(reason=reason):
                     raise MalformedMessage(reason)
+                case BodyArrived(Side.REQUEST, chunk) if not self._hold(stream, len(chunk)):
+                    self._metrics.refusals.labels("busy").inc()
+                    text = f"more than {self._most_held} bytes of requests at once: some got a 503"
+                    return [Warn("limits.buffered", text), _BUSY, Close()]
                 case event:
                     return stream.guard(stream.exchange.receive, event)
         match decode_first(data, stream.profile):
@@ -193,6 +202,16 @@ class Driver:
                 raise MalformedMessage(reason)
             case First(opening=opening, event=event):
                 return self._open(stream, opening, event)
+
+    def _hold(self, stream: _Stream, size: int) -> bool:
+        """Count a part of a request until it is decided on; false when that is more than may be held."""
+        stream.held += size
+        self._held += size
+        return self._held <= self._most_held
+
+    def _release(self, stream: _Stream) -> None:
+        self._held -= stream.held
+        stream.held = 0
 
     def _open(self, stream: _Stream, opening: Opening, event: Event) -> list[Command]:
         stream.dialect = opening.dialect.name.lower()
@@ -230,6 +249,7 @@ class Driver:
             self._metrics.decisions.took(asked, perf_counter() - began)
             return stream.fail(error, Outcome.LATE if late else Outcome.FAILED)
         self._metrics.decisions.made(side, name, perf_counter() - began)
+        self._release(stream)
         match decision:
             case Forward(body=None, set=(), remove=(), plan=None):
                 pass
@@ -273,6 +293,8 @@ class _Stream:
     deadline: float | None = None
     dialect: str = "unknown"
     outcome: Outcome = Outcome.PASSED
+    held: int = 0
+    """Bytes of its request that are not decided on yet."""
 
     def guard(self, step: Callable[[_T], list[Command]], argument: _T) -> list[Command]:
         try:

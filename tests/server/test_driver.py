@@ -229,6 +229,23 @@ async def test_more_exchanges_than_allowed_are_refused(metrics: Metrics) -> None
     assert kinds(await run(shared, head(), body())) == ["request_headers", "request_body"]
 
 
+async def test_more_bytes_than_may_be_held_are_refused(metrics: Metrics) -> None:
+    decider = Decider(None)
+    settings = Settings(limits=Limits(buffered=100), server=Server(deadline=0))
+    shared = driver(decider, metrics, settings)
+    waiting = asyncio.create_task(run(shared, head(), body(b"x" * 80)))
+    await decider.asked_for(1)
+    answers = await run(shared, head(), body(b"y" * 30))
+    assert answers[1].immediate_response.status.code == 503
+    assert sample(metrics, "refusals_total", reason="busy") == 1
+    assert sample(metrics, "warnings_total", setting="limits.buffered") == 1
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    decider.answer = PassThrough()
+    for _ in range(3):
+        assert kinds(await run(shared, head(), body(b"y" * 80))) == ["request_headers", "request_body"]
+
+
 async def test_a_stream_that_goes_away_cancels_its_decision(metrics: Metrics) -> None:
     decider = Decider(None)
     shared = driver(decider, metrics)

@@ -1,4 +1,4 @@
-"""Catalogues and queries from JSON-lines files, with answers that name the line."""
+"""Catalogues and queries from files of JSON, with answers that name the line."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from extproc.catalog.model import Catalogue, Tool
 from extproc.catalog.parse import parse_tool
 from extproc.cli import UsageError
 from extproc.settings import Tools
+
+TOOL_FILE = "MCP tools: one definition a line, a JSON array, or a saved tools/list answer"
 
 
 class FileProblem(UsageError):
@@ -30,21 +32,39 @@ class Need:
 
 
 def read_tools(path: Path) -> list[dict[str, Any]]:
-    """Tool definitions: one a line, a JSON array, or a ``tools/list`` result.  Raises ``FileProblem``."""
+    """At least one tool definition, as :func:`numbered_tools` reads them.  Raises ``FileProblem``."""
+    return [entry for _, entry in numbered_tools(path)]
+
+
+def numbered_tools(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """Tool definitions with their lines or places: one a line, a JSON array, or a ``tools/list`` answer.
+
+    Raises ``FileProblem``, also when there is none.
+    """
     text = _text(path)
-    if text.lstrip().startswith(("[", "{")) and (whole := _whole(text)) is not None:
-        return [_object(path, number, entry) for number, entry in enumerate(whole, 1)]
-    return [entry for _, entry in _lines(path, text)]
+    match _whole(text):
+        case list(entries):
+            found = [(number, _object(path, number, entry)) for number, entry in enumerate(entries, 1)]
+        case {"error": _, **rest} if "name" not in rest:
+            raise FileProblem(f"no tools in {path}: it is the answer of a request that failed")
+        case {"jsonrpc": _} | {"result": _}:
+            raise FileProblem(f"no tools in {path}: it is the answer of another request than tools/list")
+        case _:
+            found = list(_lines(path, text))
+    if not found:
+        raise FileProblem(f"no tools in {path}")
+    return found
 
 
 def to_catalogue(entries: list[dict[str, Any]]) -> tuple[Catalogue, int]:
     """The catalogue of these definitions, and how many of them are no usable tools."""
     tools: list[Tool] = []
     for entry in entries:
-        tool = parse_tool(
-            json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace"), Tools(), modern=False
-        )
-        if tool is not None:
+        try:
+            written = json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace")
+        except RecursionError:
+            continue
+        if (tool := parse_tool(written, Tools(), modern=False)) is not None:
             tools.append(tool)
     return Catalogue.of(tools), len(entries) - len(tools)
 
@@ -72,20 +92,24 @@ def read_needs(path: Path) -> list[Need]:
     return out
 
 
-def _whole(text: str) -> list[Any] | None:
+def _whole(text: str) -> Any:
+    """The tools of a text that is one JSON value, that value where they are not found, None for lines."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    for key in ("result", "tools"):
-        if isinstance(value, dict) and key in value:
-            value = value[key]
-    return value if isinstance(value, list) else None
+    match value:
+        case {"result": {"tools": list(tools)}} | {"tools": list(tools)}:
+            return tools
+        case {"result": list(tools)}:
+            return tools
+        case _:
+            return value
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        return path.read_text("utf-8-sig")
     except OSError as error:
         raise FileProblem(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
@@ -97,8 +121,10 @@ def _lines(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
         if line.strip():
             try:
                 value = json.loads(line)
-            except (ValueError, RecursionError) as error:
+            except ValueError as error:
                 raise FileProblem(f"{path}:{number}: not JSON: {error}") from None
+            except RecursionError:
+                raise FileProblem(f"{path}:{number}: JSON that is nested too deeply") from None
             yield number, _object(path, number, value)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from time import perf_counter
 
 from extproc.cli import FINE, PROBLEM, UsageError
-from extproc.cli.catalogue_files import FileProblem, Need, read_needs, read_tools, to_catalogue
+from extproc.cli.catalogue_files import TOOL_FILE, FileProblem, Need, read_needs, read_tools, to_catalogue
 from extproc.embedders import EmbedderError, load
 from extproc.search import Engine, ToolIndex
 from extproc.search.measure import MEASURES, interval, mean, measure
@@ -42,7 +42,7 @@ def add_parser(
         epilog="Catalogue lines are MCP tool definitions; query lines are "
         '{"query": ..., "relevant": [tool names], "lang"?, "kind"?, "split"?}.',
     )
-    parser.add_argument("--catalog", type=Path, required=True, metavar="FILE.jsonl", help="tools, one a line")
+    parser.add_argument("--catalog", type=Path, required=True, metavar="FILE", help=TOOL_FILE)
     parser.add_argument(
         "--queries", type=Path, required=True, metavar="FILE.jsonl", help="queries, one a line"
     )

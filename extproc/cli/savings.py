@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from extproc.cli import FINE, PROBLEM, UsageError
+from extproc.cli.catalogue_files import TOOL_FILE, numbered_tools
 from extproc.cli.remote import RemoteError, fetch_tools, parse_headers
 from extproc.rewriter import meta_tools
 
@@ -46,7 +47,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--url", help="MCP endpoint to list the tools of")
-    source.add_argument("--catalog", type=Path, metavar="FILE", help="JSON lines, one MCP tool each")
+    source.add_argument("--catalog", type=Path, metavar="FILE", help=TOOL_FILE)
     parser.add_argument(
         "--header", action="append", default=[], metavar="'NAME: VALUE'", help="request header for --url"
     )
@@ -59,10 +60,14 @@ def run(args: argparse.Namespace) -> int:
         tools = (
             fetch_tools(args.url, parse_headers(args.header)) if args.url else read_catalogue(args.catalog)
         )
+        if not tools:
+            raise RemoteError(f"no tools at {args.url}")
+        found = measure(tools)
     except RemoteError as error:
         print(f"savings: {error}", file=sys.stderr)
         return PROBLEM
-    found = measure(tools)
+    except RecursionError:
+        raise UsageError("savings: a tool is nested too deeply") from None
     print(json.dumps({**asdict(found), "saved": found.saved}) if args.json else describe(found))
     if {tool.get("name") for tool in tools} >= set(own_names(many=False)):
         print("savings: that route is filtered already; give the one without the filter", file=sys.stderr)
@@ -71,21 +76,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read_catalogue(path: Path) -> list[dict[str, Any]]:
-    """The tools of a JSON lines file.  Raises UsageError that names the line."""
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None
-    tools: list[dict[str, Any]] = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            tool = json.loads(line)
-        except ValueError as error:
-            raise UsageError(f"{path}:{number}: not JSON: {error}") from None
-        if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
-            raise UsageError(f"{path}:{number}: every line is one tool, an object with a name")
+    """The tools of a file.  Raises UsageError that names the line."""
+    tools = []
+    for number, tool in numbered_tools(path):
+        if not isinstance(tool.get("name"), str):
+            raise UsageError(f"{path}:{number}: every tool is an object with a name")
         tools.append(tool)
     return tools
 
@@ -101,7 +96,9 @@ def measure(tools: Iterable[Mapping[str, Any]], *, many: bool = True) -> Savings
 def as_shown(tools: Iterable[Mapping[str, Any]]) -> str:
     """The part of each tool that a model reads, as compact JSON."""
     shown = [{key: tool[key] for key in SHOWN if key in tool} for tool in tools]
-    return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+    # JSON can escape halves of surrogate pairs, which no encoding takes.
+    return text.encode("utf-8", "replace").decode()
 
 
 def counter() -> tuple[Callable[[str], int], bool]:

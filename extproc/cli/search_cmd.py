@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from extproc.cli import FINE, PROBLEM, UsageError
-from extproc.cli.catalogue_files import read_tools, to_catalogue
+from extproc.cli.catalogue_files import TOOL_FILE, read_tools, to_catalogue
 from extproc.cli.remote import RemoteError, fetch_tools, parse_headers
 from extproc.embedders import EmbedderError, load
 from extproc.search import Engine, Explained, ToolIndex, UnknownServer
@@ -25,7 +25,7 @@ def add_parser(
         description="Search a catalogue of tools and show how words and vectors saw each hit.",
     )
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--catalog", type=Path, metavar="FILE.jsonl", help="tools, one MCP definition a line")
+    source.add_argument("--catalog", type=Path, metavar="FILE", help=TOOL_FILE)
     source.add_argument("--url", metavar="URL", help="an MCP server or gateway route whose tools are listed")
     parser.add_argument(
         "--header",
@@ -58,7 +58,12 @@ def run(args: argparse.Namespace) -> int:
     if args.k < 1:
         raise UsageError("search: -k must be at least 1")
     try:
-        catalogue, dropped = to_catalogue(load_tools(args))
+        entries = load_tools(args)
+        if not entries:
+            raise RemoteError(f"no tools at {args.url}")
+        catalogue, dropped = to_catalogue(entries)
+        if not catalogue:
+            raise UsageError(f"search: no usable tools among the {dropped} in {args.catalog or args.url}")
         failures: list[str] = []
         engine = Engine(
             load(args.embedder), Search(fusion=args.fusion), on_failure=lambda e: failures.append(str(e))

@@ -81,7 +81,17 @@ def policy(config: dict[str, Any]) -> dict[str, Any]:
 
 
 OVER_A_GATEWAY = (
-    *("batch", "calls", "catalogue_route", "doctor_live", "full_duplex", "ids", "nameless", "outage"),
+    *(
+        "batch",
+        "calls",
+        "canary",
+        "catalogue_route",
+        "doctor_live",
+        "full_duplex",
+        "ids",
+        "nameless",
+        "outage",
+    ),
     *("protocol", "python_client", "savings", "soak", "streams", "typescript_client"),
 )
 

@@ -62,14 +62,18 @@ def store(tmp_path: Path) -> Iterator[SharedStore | None]:
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-async def test_no_secret_is_left_anywhere(tmp_path: Path, store: SharedStore | None, log_format: str) -> None:
+async def test_no_secret_is_left_anywhere(
+    tmp_path: Path, gateway: str, store: SharedStore | None, log_format: str
+) -> None:
     """Everything a client can do, well and badly, at the most talkative level; then every trace is read."""
     canaries = Canaries()
     sections: dict[str, Any] = store.settings() if store is not None else {}
     sections["catalog"] = {**sections.get("catalog", {}), "ttl": 1.0, "refresh_after": 0.0, "watch": True}
     sections["telemetry"] = {"log_level": "debug", "log_format": log_format}
     sections["caller"] = {**sections.get("caller", {}), "attributes": []}
-    with stack.single_upstream(tmp_path, catalogue_route=True, **sections, **PLAIN) as running:
+    with stack.single_upstream(
+        tmp_path, gateway=gateway, catalogue_route=True, **sections, **PLAIN
+    ) as running:
         pages: list[bytes] = []
         for version in (LEGACY[-1], MODERN):
             await everything(running, version, canaries)

@@ -1,4 +1,7 @@
-"""Two processors and one shared store: what one learned the other knows, and one may die."""
+"""Two processors and one shared store: what one learned the other knows, and one may die.
+
+On Envoy only: how exchanges are spread over processors and tried again is the gateway's own doing.
+"""
 
 from __future__ import annotations
 

@@ -179,3 +179,20 @@ def test_the_reference_of_draft_7_agrees_on_a_tuple() -> None:
     }
     for value in ({"t": ["a", 1]}, {"t": [1]}):
         assert isinstance(verdict(schema, value), Valid) == Draft7Validator(schema).is_valid(value)
+
+
+def test_a_schema_is_compiled_once_for_its_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[bytes] = []
+    genuine = check.compile_schema
+
+    def counted(schema: bytes, depth: int, nodes: int) -> object:
+        compiled.append(schema)
+        return genuine(schema, depth, nodes)
+
+    monkeypatch.setattr(check, "compile_schema", counted)
+    checker = Checker(64, 20_000)
+    schema, broken = b'{"type":"object"}', b'{"type":'
+    for _ in range(3):
+        assert checker.check(schema, b"one", b"{}") == Valid()
+        assert isinstance(checker.check(broken, b"two", b"{}"), Unchecked)
+    assert compiled == [schema, broken]

@@ -44,9 +44,9 @@ def test_without_an_attribute_the_headers_count() -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        ("other", *PLACE[1:]),
+        ("other", "gateway.test", "/mcp"),
         ("", "other.test", "/mcp"),
-        ("", PLACE[1], "/mcp/other"),
+        ("", "gateway.test", "/mcp/other"),
         ("g", "ateway.test", "/mcp"),
     ],
 )

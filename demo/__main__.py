@@ -12,11 +12,15 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from demo import paper
 from demo.script import Script, configuration
 from tests.harness import stack
 from tests.harness.processes import NotReadyError, Process
+
+PORT = 10000
+"""Of the listener in ``envoy/mcp-router.yaml``."""
 
 
 def main() -> int:
@@ -48,6 +52,7 @@ def show(folder: Path, *, once: bool) -> int:
         if failures:
             print(running.processor.process.tail())
         if not once:
+            print(taken(running.url), end="")
             print(f"The filter:      {running.url}\nWithout filter:  {running.raw_url}\n")
             print(configuration(running.url))
             print("\nCtrl-C ends it.", flush=True)
@@ -56,6 +61,12 @@ def show(folder: Path, *, once: bool) -> int:
                 print(f"\n{ended.name} has ended; the end of its log:\n{ended.tail(10)}", file=sys.stderr)
                 return 1
         return 1 if failures else 0
+
+
+def taken(url: str) -> str:
+    """A line that says so when ``url`` is not on the usual port; empty when it is."""
+    port = urlsplit(url).port
+    return "" if port == PORT else f"port {PORT} is taken, using {port}\n"
 
 
 def wait_for_end(processes: Sequence[Process]) -> Process:

@@ -30,6 +30,7 @@ _PROCESS_WIDE_KEYS = (
     "limits.cache",
     "limits.callers",
     "limits.exchanges",
+    "limits.buffered",
 )
 # Text that may carry a password: never shown back.
 _PRIVATE_KEYS = ("catalog.url", "catalog.store")

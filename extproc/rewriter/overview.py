@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 
 from extproc.catalog.model import ByDigest, Catalogue
@@ -13,10 +14,10 @@ _MAX_NAME = 32
 
 
 def overview(catalogue: Catalogue) -> str:
-    """Servers by name prefix, sorted; empty where tool names carry none.
+    """Servers by name prefix with their numbers of tools, sorted; empty where tool names carry none.
 
-    No counts: a text that changes with every tool would cost clients their prompt caches.  Control characters
-    and line breaks of names do not survive.
+    The same text for the same catalogue, whatever the order of its tools.  Control characters and line breaks
+    of names do not survive.
     """
     return _overview(ByDigest(catalogue)) if len(catalogue) else ""
 
@@ -25,8 +26,9 @@ def overview(catalogue: Catalogue) -> str:
 def _overview(key: ByDigest[Catalogue]) -> str:
     names = [tool.name for tool in key.value]
     separator = detect_separator(names)
-    servers = sorted({split_name(name, separator)[0] for name in names} - {""})
-    return _fitted("Connected servers: ", [_shown(server) for server in servers]) if servers else ""
+    sizes = Counter(split_name(name, separator)[0] for name in names)
+    parts = [f"{_shown(server)} ({size})" for server, size in sorted(sizes.items()) if server]
+    return _fitted("Connected servers: ", parts) if parts else ""
 
 
 def _fitted(head: str, parts: list[str]) -> str:

@@ -111,6 +111,7 @@ def _listener(options: Options, name: str, at: HostPort, routes: Sequence[Tree],
                                 default cuts both after 5 minutes.""",
                                 "0s",
                             ),
+                            "request_timeout": pieces.request_timeout(),
                             "route_config": {
                                 "name": name,
                                 "virtual_hosts": [{"name": name, "domains": ["*"], "routes": list(routes)}],

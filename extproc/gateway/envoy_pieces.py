@@ -20,11 +20,22 @@ from extproc.settings import Server
 EXT_PROC = f"{TYPE}envoy.extensions.filters.http.ext_proc.v3"
 
 
+REQUEST_TIMEOUT = "60s"
 STREAM_KINDS = ("max_connections", "max_pending_requests", "max_requests")
 
 
 def seconds(value: float) -> str:
     return f"{value:g}s"
+
+
+def request_timeout() -> Noted:
+    """For every HTTP connection manager; Envoy stops the clock when the request is whole."""
+    return note(
+        """The whole request has to arrive in this time, or it is answered with 408. Without it requests that
+        are sent by half stay for ever and use up the processor's limits.exchanges. Long answers and GET
+        streams are not affected: their requests are whole at once.""",
+        REQUEST_TIMEOUT,
+    )
 
 
 def processing_mode(options: Options) -> Tree:

@@ -6,9 +6,12 @@ from dataclasses import replace
 
 from extproc.gateway import envoy_auth as auth
 from extproc.gateway import envoy_pieces as pieces
+from extproc.gateway.envoy_files import HCM
 from extproc.gateway.options import HostPort, Options
 from extproc.gateway.processor_files import GRPC_PORT, quantity
 from extproc.gateway.yamltext import Noted, Tree, note, plain
+
+MANAGER = "envoy.filters.network.http_connection_manager"
 
 
 def envoy_gateway(options: Options) -> list[Tree]:
@@ -64,6 +67,7 @@ def envoy_gateway(options: Options) -> list[Tree]:
                     a 500.""",
                     {"bufferLimit": quantity(options.buffer_limit)},
                 ),
+                "timeout": {"http": {"requestReceivedTimeout": pieces.request_timeout()}},
             },
         },
         note(
@@ -131,6 +135,20 @@ def istio(options: Options) -> list[Tree]:
                         },
                     },
                     {
+                        "applyTo": "NETWORK_FILTER",
+                        "match": _manager_match(),
+                        "patch": {
+                            "operation": "MERGE",
+                            "value": {
+                                "name": MANAGER,
+                                "typed_config": {
+                                    "@type": HCM,
+                                    "request_timeout": pieces.request_timeout(),
+                                },
+                            },
+                        },
+                    },
+                    {
                         "applyTo": "CLUSTER",
                         "match": {"context": "GATEWAY"},
                         "patch": {"operation": "ADD", "value": pieces.processor_cluster(inner)},
@@ -142,17 +160,11 @@ def istio(options: Options) -> list[Tree]:
 
 
 def _router_match() -> Tree:
-    return {
-        "context": "GATEWAY",
-        "listener": {
-            "filterChain": {
-                "filter": {
-                    "name": "envoy.filters.network.http_connection_manager",
-                    "subFilter": {"name": "envoy.filters.http.router"},
-                }
-            }
-        },
-    }
+    return _manager_match(subFilter={"name": "envoy.filters.http.router"})
+
+
+def _manager_match(**more: Tree) -> Tree:
+    return {"context": "GATEWAY", "listener": {"filterChain": {"filter": {"name": MANAGER, **more}}}}
 
 
 def check_istio(documents: list[Tree]) -> None:
@@ -160,6 +172,7 @@ def check_istio(documents: list[Tree]) -> None:
     from extproc.gateway import messages
 
     kinds = {"HTTP_FILTER": "http_filters", "LISTENER": "listener", "CLUSTER": "clusters"}
+    kinds["NETWORK_FILTER"] = "network_filters"
     for document in documents:
         tree = plain(document.value if isinstance(document, Noted) else document)
         assert isinstance(tree, dict)

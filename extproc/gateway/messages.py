@@ -17,7 +17,7 @@ with warnings.catch_warnings():
     import betterproto2
     from envoy_data_plane.envoy.config.bootstrap.v3 import Bootstrap
     from envoy_data_plane.envoy.config.cluster.v3 import Cluster
-    from envoy_data_plane.envoy.config.listener.v3 import Listener
+    from envoy_data_plane.envoy.config.listener.v3 import Filter, Listener
     from envoy_data_plane.envoy.config.route.v3 import RouteConfiguration
     from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import ExternalProcessor
     from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v3 import HttpFilter
@@ -42,6 +42,7 @@ KINDS: Final[Mapping[str, type[betterproto2.Message]]] = {
     "listener": Listener,
     "clusters": Cluster,
     "http_filters": HttpFilter,
+    "network_filters": Filter,
     "route_config": RouteConfiguration,
     "ext_proc": ExternalProcessor,
 }

@@ -185,7 +185,8 @@ def _pod(options: Options) -> Tree:
                     "requests": {"cpu": "500m", "memory": "512Mi"},
                     "limits": {
                         "memory": note(
-                            f"limits.cache ({quantity(Settings().limits.cache)}), the model and the process.",
+                            f"""limits.cache ({quantity(Settings().limits.cache)}), limits.buffered
+                            ({quantity(Settings().limits.buffered)}), the model and the process.""",
                             "1Gi",
                         )
                     },

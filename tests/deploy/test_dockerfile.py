@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
+import os
+import platform
 import re
 import subprocess
 import sys
@@ -69,6 +71,45 @@ def test_not_root_and_nothing_to_write() -> None:
     assert "VOLUME" not in order
     assert stages()["mcp-servers"][-1][0] == "ENTRYPOINT"
     assert ("USER", "65532:65532") in stages()["mcp-servers"]
+
+
+ARENAS = """
+import ctypes, threading
+libc = ctypes.CDLL(None)
+libc.malloc.restype = libc.fdopen.restype = ctypes.c_void_p
+libc.malloc_info.argtypes = [ctypes.c_int, ctypes.c_void_p]
+libc.fflush.argtypes = [ctypes.c_void_p]
+barrier = threading.Barrier(9)
+
+def hold():
+    libc.malloc(1000)
+    barrier.wait()
+    barrier.wait()
+
+for _ in range(8):
+    threading.Thread(target=hold).start()
+barrier.wait()
+out = libc.fdopen(1, b"w")
+libc.malloc_info(0, out)
+libc.fflush(out)
+barrier.wait()
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="arenas are glibc's")
+def test_freed_memory_stays_in_two_arenas() -> None:
+    """Eight threads that allocate get two arenas with the image's environment, and more without."""
+    setting = dict(word.split("=", 1) for word in dict(stages()["final"])["ENV"].split())
+    name = "MALLOC_ARENA_MAX"
+    bare = {key: value for key, value in os.environ.items() if key != name}
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", ARENAS], env=env, capture_output=True, text=True, check=True
+        ).stdout.count("<heap nr=")
+        for env in (bare, {**bare, name: setting[name]})
+    ]
+    assert found[0] > 2
+    assert found[1] == 2
 
 
 def test_the_command_is_one_the_program_takes() -> None:

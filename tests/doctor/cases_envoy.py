@@ -10,6 +10,7 @@ MCP = "envoy/mcp-router.yaml"
 ONE = "envoy/single-upstream.yaml"
 JWT = "envoy/jwt-rbac.yaml"
 TWO = "envoy/loopback-catalogue.yaml"
+PROFILES = "envoy/profiles.yaml"
 DUPLEX = "envoy/full-duplex.yaml"
 MCP_FILTER = """          - name: envoy.filters.http.mcp
             typed_config:
@@ -30,6 +31,14 @@ COPY = """          - name: second
               processing_mode: {request_body_mode: BUFFERED}
               allow_mode_override: true
               message_timeout: 10s
+"""
+WHOLE_HOST = """              domains: ["*"]
+              typed_per_filter_config:
+                x.ext_proc:
+                  "@type": type.googleapis.com/envoy.config.route.v3.FilterConfig
+                  config:
+                    "@type": type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute
+                    overrides: {}
 """
 RAW = """  - name: catalogue
     address: {socket_address: {address: 127.0.0.1, port_value: 10001}}
@@ -214,6 +223,23 @@ CASES: list[Case] = [
     # Envoy: listeners and routes
     edit("buffer-limit", MCP, "    per_connection_buffer_limit_bytes: 33554432\n    filter", "    filter"),
     edit("buffer-limit", MCP, "33554432\n    filter_chains", "32768\n    filter_chains", "32768"),
+    edit("request-timeout", MCP, "          request_timeout: 60s\n", "", "typed_config"),
+    edit("request-timeout", JWT, "request_timeout: 60s", "request_timeout: 0s", "request_timeout: 0s"),
+    edit(
+        "route-misses-filter",
+        PROFILES,
+        "          - name: envoy.filters.http.ext_proc\n",
+        "          - name: other\n",
+        "envoy.filters.http.ext_proc:",
+    ),
+    edit(
+        "route-misses-filter",
+        MCP,
+        "                  envoy.filters.http.ext_proc:\n",
+        "                  tool.search:\n",
+        "tool.search:",
+    ),
+    edit("route-misses-filter", ONE, '              domains: ["*"]\n', WHOLE_HOST, "x.ext_proc:"),
     edit(
         "raw-route-open",
         MCP,

@@ -38,6 +38,8 @@ CASES: list[Case] = [
             "gateway.envoyproxy.io/v1alpha1", "SecurityPolicy", "authorization: {defaultAction: Deny}"
         ),
     ),
+    edit("request-timeout", EG, "requestReceivedTimeout: 60s", "requestReceivedTimeout: 0s", "Received"),
+    edit("request-timeout", EG, "requestReceivedTimeout: 60s", "requestReceivedTimeout:", "apiVersion"),
     # Kubernetes: Istio
     edit(
         "processor-before-auth", ISTIO, "operation: INSERT_BEFORE", "operation: INSERT_FIRST", "INSERT_FIRST"
@@ -46,6 +48,8 @@ CASES: list[Case] = [
     edit("cluster-http1", ISTIO, "http2_protocol_options: {}", "http_protocol_options: {}"),
     edit("buffer-limit", ISTIO, "applyTo: LISTENER", "applyTo: ROUTE_CONFIGURATION"),
     edit("mode-override-off", ISTIO, ALLOW, "allow_mode_override: false\n", "allow_mode_override"),
+    edit("request-timeout", ISTIO, "request_timeout: 60s", "request_timeout: 0s", "request_timeout"),
+    edit("request-timeout", ISTIO, "applyTo: NETWORK_FILTER", "applyTo: HTTP_ROUTE"),
     # Kubernetes: agentgateway
     edit("failure-mode-open", POLICY, "failureMode: FailClosed", "failureMode: FailOpen", "FailOpen"),
     edit("wrong-spelling", POLICY, "requestBodyMode: Buffered", "requestBodyMode: buffered", "buffered"),

@@ -46,6 +46,8 @@ PROMISED: dict[str, dict[str, tuple[str, ...]]] = {
         "attributes-missing": (E,),
     },
     "full duplex with long GET streams": {"duplex-get": (E, A)},
+    "half-sent requests that stay": {"request-timeout": (E, K)},
+    "a renamed filter": {"route-misses-filter": (E,)},
     "two copies of the filter": {"two-filters": (E, A)},
 }
 ROWS = [

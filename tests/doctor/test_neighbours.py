@@ -28,6 +28,20 @@ def test_another_external_processor_is_left_alone() -> None:
     assert ids(unnamed) == [], "known by its port"
 
 
+def test_a_route_may_speak_to_another_external_processor() -> None:
+    text = TEXT.replace("          http_filters:\n", "          http_filters:\n" + OTHER_FILTER)
+    text = text.replace("  - name: office\n", "  - name: guardrails\n    type: STATIC\n  - name: office\n")
+    words = '              domains: ["*"]\n              typed_per_filter_config: {KEY: {"@type": TYPE}}\n'
+    route = "type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute"
+    for key, of, found in (
+        ("second", route, []),
+        ("third", route, ["route-misses-filter"]),
+        ("third", "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBACPerRoute", []),
+    ):
+        spoken = words.replace("KEY", key).replace("TYPE", of)
+        assert ids(text.replace('              domains: ["*"]\n', spoken)) == found
+
+
 def test_routes_that_are_not_mcp_may_have_time_outs() -> None:
     route = "              - match: {prefix: /shop}\n                route: {cluster: office, timeout: 5s}\n"
     text = TEXT.replace("prefix: /\n", "prefix: /mcp\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import socket
 import subprocess
 import threading
 import time
@@ -391,6 +392,52 @@ def test_the_file_with_jwt_fetches_its_keys(tmp_path: Path, pki: Pki, issuer: Is
     finally:
         keys.shutdown()
         keys.server_close()
+
+
+def exchanges(processor: Processor) -> tuple[float, float]:
+    """How many are open, and how many have ended."""
+    lines = [line.rpartition(" ") for line in processor.metrics().splitlines()]
+    opened = [float(value) for name, _, value in lines if name == "toolsearch_exchanges_in_flight"]
+    ended = [float(value) for name, _, value in lines if name.startswith("toolsearch_exchanges_total{")]
+    return opened[0], sum(ended)
+
+
+@pytest.mark.parametrize(
+    ("name", "streams"), [("single-upstream", True), ("full-duplex", True), ("mcp-router", False)]
+)
+def test_half_a_request_does_not_stay(name: str, streams: bool, tmp_path: Path) -> None:
+    """It ends with a 408 and leaves no exchange behind; what only takes long to answer goes on.
+
+    ``streams``: whether the file's router carries GET streams; Envoy's mcp_router answers 405.
+    """
+    processor = Processor(tmp_path)
+    office, envoy = joined(f"envoy/{name}.yaml", tmp_path, processor)
+    for listener in envoy.config["static_resources"]["listeners"]:
+        manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+        assert manager["request_timeout"] == "60s"
+        manager["request_timeout"] = "1s"
+    head = b"POST /mcp HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n"
+    with serving(office, processor, envoy):
+        with socket.create_connection(("127.0.0.1", envoy.port), timeout=60) as half:
+            half.sendall(head + b'{"jsonrpc": "2.0", ')
+            assert half.recv(4096).startswith(b"HTTP/1.1 408 ")
+        deadline = time.monotonic() + 60
+        while exchanges(processor) != (0, 1):
+            assert time.monotonic() < deadline, processor.metrics()
+            time.sleep(0.05)
+        session = ask(envoy.url(), "initialize").headers["mcp-session-id"]
+        ask(envoy.url(), "tools/list", session, _meta={})
+        watching = {"accept": "text/event-stream", "x-api-key": "me", "mcp-session-id": session}
+        with httpx.stream("GET", envoy.url(), headers=watching, timeout=httpx.Timeout(60, read=3)) as stream:
+            slow = {"name": "fixture_slow", "arguments": {"seconds": 3}}
+            answer = ask(envoy.url(), "tools/call", session, name="call_read_tool", arguments=slow)
+            assert answer.status_code == 200
+            assert "fixture_slow" in answer.json()["result"]["content"][0]["text"]
+            if streams:
+                assert stream.status_code == 200
+                with pytest.raises(httpx.ReadTimeout):
+                    for _ in stream.iter_bytes():
+                        pass
 
 
 WITH_A_PROCESSOR: dict[str, Callable[..., None]] = {

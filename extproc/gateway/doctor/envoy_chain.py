@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from extproc.gateway.doctor.context import MIN_BUFFER, MIN_ROUTE_TIMEOUT, Context, seconds, size
 from extproc.gateway.doctor.envoy_filter import check_config, check_service, processor_address
-from extproc.gateway.doctor.envoy_reach import check_reach, is_off, mcp_backends, working_routes
+from extproc.gateway.doctor.envoy_reach import check_names, check_reach, is_off, mcp_backends, working_routes
 from extproc.gateway.doctor.envoy_view import Chain, Filter, Route, View
 from extproc.gateway.doctor.findings import Finding
 from extproc.gateway.doctor.located import At
@@ -30,6 +30,7 @@ def check(view: View, context: Context) -> Iterator[Finding]:
         return
     for chain in filtered:
         ours = _ours(chain, view)
+        yield from check_names(chain)
         for each in ours:
             yield from _filter(each, view, context)
         targets = [processor_address(each.config, view) for each in ours]
@@ -45,6 +46,7 @@ def check(view: View, context: Context) -> Iterator[Finding]:
             yield from _order(chain, active)
             yield from _identity(chain, active, context)
             yield from _listener(chain, active)
+            yield from _half_sent(chain)
             yield from _routes(chain, active, context)
     yield from check_reach(view, filtered, context)
 
@@ -185,6 +187,15 @@ def _listener(chain: Chain, ours: Filter) -> Iterator[Finding]:
             limit = size(route.at[name].scalar)
             if limit is not None and limit < MIN_BUFFER and not is_off(route, ours):
                 yield Finding("buffer-limit", route.at[name], f"{name} is {limit:,}", f"{name}: 33554432")
+
+
+def _half_sent(chain: Chain) -> Iterator[Finding]:
+    if chain.listener is None:
+        return
+    at = chain.at["request_timeout"]
+    if not at.exists or seconds(at.scalar) == 0:
+        shown = f"is {at.text}, which means none" if at.exists else "is not set, which means none"
+        yield Finding("request-timeout", at, f"request_timeout {shown}", "request_timeout: 60s")
 
 
 def _routes(chain: Chain, ours: Filter, context: Context) -> Iterator[Finding]:

@@ -29,6 +29,24 @@ def mcp_backends(chain: Chain) -> Iterator[At]:
         yield from router.config["servers"].items()
 
 
+def check_names(chain: Chain) -> Iterator[Finding]:
+    """Routes' words for an ext_proc filter of a chain that has ext_proc, but none of that name."""
+    names = [each.name for each in chain.filters if each.kind == "ext_proc"]
+    for route in chain.routes:
+        for at in route.settings():
+            for name, config in at.members():
+                if name not in names and _for_ext_proc(name, config):
+                    shown = f"the key is {name}, the filter is named {' or '.join(names)}"
+                    yield Finding("route-misses-filter", config, shown, f"{names[0]}: as the key here")
+
+
+def _for_ext_proc(name: str, config: At) -> bool:
+    type_url = config["@type"].text
+    if type_url.endswith("config.route.v3.FilterConfig"):
+        return _for_ext_proc(name, config["config"])
+    return type_url.endswith("ext_proc.v3.ExtProcPerRoute") or (not type_url and name.endswith("ext_proc"))
+
+
 def check_reach(view: View, filtered: list[Chain], context: Context) -> Iterator[Finding]:
     """``filtered`` are the chains that have the filter."""
     yield from _raw_listeners(view, filtered)

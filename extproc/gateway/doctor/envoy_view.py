@@ -72,6 +72,12 @@ class Route:
         own = self.at["typed_per_filter_config"][filter_name]
         return own if own.exists else self.host["typed_per_filter_config"][filter_name]
 
+    def settings(self) -> Iterator[At]:
+        """Everywhere that this route can say something about filters."""
+        weighted = self.at.at("route", "weighted_clusters", "clusters").items()
+        for at in (self.at, self.host, *weighted):
+            yield at["typed_per_filter_config"]
+
     @property
     def shown(self) -> str:
         match = self.at["match"]

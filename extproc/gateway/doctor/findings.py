@@ -178,6 +178,11 @@ RULES: Final[Mapping[str, Rule]] = {
         "catalog.url leads nowhere in this file",
         "side fetches fail; cold calls and call_read_tools do not work",
     ),
+    "route-misses-filter": Rule(
+        _B,
+        "a route speaks to a filter of another name",
+        "Envoy drops it without a word: the filter works on the raw route, profiles are not chosen",
+    ),
     "identity-lost": Rule(
         _B,
         "authentication removes the token and passes no identity on",
@@ -232,6 +237,11 @@ RULES: Final[Mapping[str, Rule]] = {
         _R,
         "a route on the MCP path has a short timeout",
         "longer tool calls and streams are cut off with 504",
+    ),
+    "request-timeout": Rule(
+        _R,
+        "a request may take for ever to arrive",
+        "requests that are sent by half use up limits.exchanges, and then everybody is refused",
     ),
     "buffer-limit": Rule(
         _R,

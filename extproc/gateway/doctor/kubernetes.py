@@ -167,6 +167,22 @@ def _client_traffic(documents: list[At], policies: list[At]) -> Iterator[Finding
             "no ClientTrafficPolicy raises the buffer of Envoy Gateway's listeners, 32 KiB",
             "ClientTrafficPolicy connection: {bufferLimit: 32Mi}, see envoy/kubernetes/envoy-gateway.yaml",
         )
+    times = [
+        at.at("spec", "timeout", "http", "requestReceivedTimeout")
+        for at in _of(documents, "ClientTrafficPolicy")
+    ]
+    mend = "ClientTrafficPolicy timeout: {http: {requestReceivedTimeout: 60s}}"
+    yield from _half_sent(times, policies[0], mend)
+
+
+def _half_sent(times: list[At], policy: At, mend: str) -> Iterator[Finding]:
+    """``times`` are the places where the time for a whole request may stand."""
+    given = [at for at in times if at.exists]
+    for at in given:
+        if seconds(at.scalar) == 0:
+            yield Finding("request-timeout", at, f"{at.path[-1]} is {at.text}, which means none", mend)
+    if not given:
+        yield Finding("request-timeout", policy, "no object says how long a request may take to arrive", mend)
 
 
 def _filter_order(documents: list[At], policy: At) -> Iterator[Finding]:
@@ -225,6 +241,12 @@ def _envoy_filter(document: At, context: Context) -> Iterator[Finding]:
             filters[0],
             "no LISTENER patch raises per_connection_buffer_limit_bytes, 1 MiB",
             "applyTo: LISTENER, see envoy/kubernetes/istio.yaml",
+        )
+    if filters:
+        managers = [at for at in patches if at["applyTo"].text == "NETWORK_FILTER"]
+        times = [at.at("patch", "value", "typed_config", "request_timeout") for at in managers]
+        yield from _half_sent(
+            times, filters[0], "applyTo: NETWORK_FILTER with request_timeout, see envoy/kubernetes/istio.yaml"
         )
     for patch in patches:
         limit = patch.at("patch", "value", "per_connection_buffer_limit_bytes")

@@ -8,7 +8,7 @@ from functools import lru_cache
 from extproc.catalog.model import ByDigest, Catalogue
 from extproc.search.servers import detect_separator, split_name
 
-MAX_CHARS = 320
+MAX_CHARS = 480
 """Characters of the whole line."""
 _MAX_NAME = 32
 

@@ -185,9 +185,10 @@ def _pod(options: Options) -> Tree:
                     "requests": {"cpu": "500m", "memory": "512Mi"},
                     "limits": {
                         "memory": note(
-                            f"""limits.cache ({quantity(Settings().limits.cache)}), limits.buffered
-                            ({quantity(Settings().limits.buffered)}), the model and the process.""",
-                            "1Gi",
+                            f"""limits.cache ({quantity(Settings().limits.cache)}), seven times
+                            limits.buffered ({quantity(Settings().limits.buffered)}) and the process with its
+                            model; see docs/kubernetes.md.""",
+                            "3Gi",
                         )
                     },
                 },

@@ -96,20 +96,51 @@ barrier.wait()
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="arenas are glibc's")
+LARGE = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.free.argtypes = [ctypes.c_void_p]
+
+class Info(ctypes.Structure):
+    names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+    _fields_ = [(name, ctypes.c_size_t) for name in names.split()]
+
+libc.mallinfo2.restype = Info
+libc.free(libc.malloc(12_000_000))
+before = libc.mallinfo2().hblkhd
+kept = libc.malloc(12_000_000)
+print(libc.mallinfo2().hblkhd - before >= 12_000_000)
+"""
+
+
+def with_and_without(code: str) -> tuple[str, str]:
+    """What the program prints with the image's settings of malloc, and without any."""
+    words = dict(stages()["final"])["ENV"].split()
+    settings = dict(word.split("=", 1) for word in words if word.startswith("MALLOC_"))
+    bare = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC_")}
+    with_them, without = (
+        subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+        for env in ({**bare, **settings}, bare)
+    )
+    return with_them.stdout, without.stdout
+
+
+glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="these settings are glibc's")
+
+
+@glibc
 def test_freed_memory_stays_in_two_arenas() -> None:
-    """Eight threads that allocate get two arenas with the image's environment, and more without."""
-    setting = dict(word.split("=", 1) for word in dict(stages()["final"])["ENV"].split())
-    name = "MALLOC_ARENA_MAX"
-    bare = {key: value for key, value in os.environ.items() if key != name}
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", ARENAS], env=env, capture_output=True, text=True, check=True
-        ).stdout.count("<heap nr=")
-        for env in (bare, {**bare, name: setting[name]})
-    ]
-    assert found[0] > 2
-    assert found[1] == 2
+    """Of eight threads that allocate."""
+    few, many = (text.count("<heap nr=") for text in with_and_without(ARENAS))
+    assert few == 2
+    assert many > 2
+
+
+@glibc
+def test_a_second_large_body_is_given_back_too() -> None:
+    """It gets a mapping of its own; by itself glibc takes it from the heap once one was freed."""
+    assert with_and_without(LARGE) == ("True\n", "False\n")
 
 
 def test_the_command_is_one_the_program_takes() -> None:

@@ -102,7 +102,7 @@ class Search(Section):
     description_chars: Annotated[int, Field(ge=20)] = 200
     """Characters of a description shown with a hit, which is cut at a sentence."""
     overview: bool = True
-    """Whether the description of ``search_tools`` ends with the caller's servers and their numbers of tools."""
+    """Whether the description of ``search_tools`` ends with the caller's servers and their sizes in tools."""
 
 
 class Calls(Section):

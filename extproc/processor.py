@@ -109,7 +109,7 @@ class Processor:
         if len(message.body) > OFF_LOOP:
             return None
         if isinstance(message, Response):
-            return self._kept(message)
+            return self._watched(message)
         try:
             opened = self._open(message, routes.route(message))
             if not isinstance(opened, _Opened):
@@ -256,16 +256,28 @@ class Processor:
 
     # Responses ---------------------------------------------------------------------------------------------
 
-    def _kept(self, message: Response) -> Keep | None:
-        """The decision on an answer to a call in which there is nothing to mend, as there is in most."""
+    def _watched(self, message: Response) -> ResponseDecision | None:
+        """The decision on a call's answer, for which nothing has to be waited; most need no look inside."""
         plan = message.plan
         if not isinstance(plan, plans.Watch):
             return None
-        settings = self._profiles[plan.caller.profile].settings
-        quiet = not message.event and not plan.may_err(message.body)
-        if not quiet:
-            quiet = isinstance(response.decide(message, plan, settings), Keep)
-        return Keep() if quiet else None
+        if not message.event and not plan.may_err(message.body):
+            return Keep()
+        profile = self._profiles[plan.caller.profile]
+        decision = response.decide(message, plan, profile.settings)
+        assert not isinstance(decision, Learned)
+        return self._concluded(decision, plan, profile)
+
+    def _concluded(
+        self, decision: Keep | Replace | Changed | Outdated, plan: plans.Plan, profile: Profile
+    ) -> ResponseDecision:
+        """What an answer that holds no list means for the caller's catalogue."""
+        match decision:
+            case Keep() | Replace():
+                return decision
+        self._learning.mark_stale(profile, plan.caller)
+        profile.refresher.used(plan.caller)
+        return Replace(decision.body) if isinstance(decision, Outdated) else Keep()
 
     async def _response(self, message: Response) -> ResponseDecision:
         plan = message.plan
@@ -295,18 +307,10 @@ class Processor:
                 note = profile.targets.note(listing.caller, warm.catalogue)
                 size = OFF_LOOP + 1 if profile.waits_to_search else 0
                 return await self._run(size, response.finish, decision, warm, profile.settings, note)
-            case Changed():
-                self._learning.mark_stale(profile, plan.caller)
-                profile.refresher.used(plan.caller)
-                return Keep()
-            case Outdated(body):
-                self._learning.mark_stale(profile, plan.caller)
-                profile.refresher.used(plan.caller)
-                return Replace(body)
-            case Keep() | Replace():
+            case _:
                 if isinstance(plan, plans.Guide):
                     profile.refresher.warm_up(self._identity.opened(profile, plan, message))
-                return decision
+                return self._concluded(decision, plan, profile)
 
     def _replayed(self, plan: plans.Replay, session: str, body: bytes) -> plans.Plan:
         """What the replayed answer was once asked for, if that is still remembered."""

@@ -56,7 +56,7 @@ def encode(command: Sendable) -> bytes:
     match command:
         case AnswerHeaders(side=side, set=(), remove=(), mode=None):
             return _KEEP_HEADERS[side]
-        case AnswerHeaders(set=()):
+        case AnswerHeaders(side=Side.RESPONSE, set=()):
             return _removals(command)
         case AnswerHeaders():
             return _answer_headers(command)

@@ -35,6 +35,8 @@ RECHECK = 30.0
 EARLY = 0.2
 """Last share of a life in which an entry in use is refreshed; spreads callers that came together."""
 
+_NEVER = float("-inf")
+
 
 @dataclass(slots=True)
 class _Entry:
@@ -44,9 +46,9 @@ class _Entry:
     learned: float
     expires: float
     refresh_at: float
-    stale_since: float = float("-inf")
+    stale_since: float = _NEVER
     """When something last said that the list had changed."""
-    doubted_since: float = float("-inf")
+    doubted_since: float = _NEVER
     """When the client last asked for its list and was answered from this one."""
 
     @property
@@ -125,7 +127,7 @@ class CatalogueStore:
             del self._callers[key]
             return _COLD
         counters.warm += 1
-        fresh = entry.stale_since == _NEVER and now < entry.expires
+        fresh = not entry.stale and now < entry.expires
         if searches and entry.doubted_since > _NEVER:
             fresh = False
         return Warm(shared.catalogue, shared.index, now - entry.learned, fresh)
@@ -379,7 +381,6 @@ class CatalogueStore:
 
 
 _COLD = Cold()
-_NEVER = float("-inf")
 
 
 def _lost_tools(old: Catalogue, new: Catalogue) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from mcp import Client
+from mcp_types import ElicitResult
 
 from tests.e2e.expect import GUIDANCE, LISTED, echoed, found, names
 from tests.harness.client import official, text_of
@@ -18,6 +21,25 @@ async def first_search(client: Client, tool: str) -> None:
     result = await client.call_tool("search_tools", {"queries": ["give back the arguments as they came"]})
     assert not result.is_error
     assert tool in found(text_of(result))
+
+
+async def questions_and_progress(stack: Stack, mode: str, token: str) -> None:
+    """A call that asks the user and one that reports how far it is, both over one session."""
+    steps: list[float] = []
+
+    async def ask(context: Any, params: Any) -> ElicitResult:
+        return ElicitResult(action="accept", content={"answer": "taip"})
+
+    async def progressed(progress: float, total: float | None, message: str | None) -> None:
+        steps.append(progress)
+
+    async with official(stack.url, mode, token=token, elicitation_callback=ask) as client:
+        await client.list_tools()
+        answered = await client.call_tool("call_read_tool", {"name": "fixture_elicit", "arguments": {}})
+        asked = {"name": "fixture_progress", "arguments": {"steps": 3}}
+        await client.call_tool("call_read_tool", asked, progress_callback=progressed)
+    assert echoed(text_of(answered))["answer"]["content"] == {"answer": "taip"}
+    assert steps == [1, 2, 3]
 
 
 async def whole_conversation(client: Client, stack: Stack) -> None:

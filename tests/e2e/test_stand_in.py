@@ -12,17 +12,15 @@ import secrets
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from mcp_types import ElicitResult
 
 from tests.e2e.expect import LISTED, echoed, found, names
 from tests.e2e.office import catalogue, tool
 from tests.e2e.test_ids import check
-from tests.e2e.test_python_client import JOINED, SINGLE, whole_conversation
+from tests.e2e.test_python_client import JOINED, SINGLE, questions_and_progress, whole_conversation
 from tests.harness import stack
-from tests.harness.client import LEGACY, MODERN, Wire, official, text_of
+from tests.harness.client import LEGACY, MODERN, Wire, official
 from tests.harness.gateway import AGENTGATEWAY
 from tests.harness.processes import ROOT
 from tests.harness.stack import Stack
@@ -82,21 +80,7 @@ async def test_joined_servers(binary: None, on: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_questions_and_progress(alone: Stack, mode: str) -> None:
-    steps: list[float] = []
-
-    async def ask(context: Any, params: Any) -> ElicitResult:
-        return ElicitResult(action="accept", content={"answer": "taip"})
-
-    async def progressed(progress: float, total: float | None, message: str | None) -> None:
-        steps.append(progress)
-
-    async with official(alone.url, mode, token=fresh(), elicitation_callback=ask) as client:
-        await client.list_tools()
-        answered = await client.call_tool("call_read_tool", {"name": "fixture_elicit", "arguments": {}})
-        asked = {"name": "fixture_progress", "arguments": {"steps": 3}}
-        await client.call_tool("call_read_tool", asked, progress_callback=progressed)
-    assert echoed(text_of(answered))["answer"]["content"] == {"answer": "taip"}
-    assert steps == [1, 2, 3]
+    await questions_and_progress(alone, mode, fresh())
 
 
 @pytest.mark.parametrize("version", VERSIONS)

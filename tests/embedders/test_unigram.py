@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -14,6 +15,7 @@ from extproc.embedders.normalise import UnsupportedTokenizer
 from extproc.embedders.unigram import UnigramTokenizer, load_tokenizer
 from tests.embedders.conftest import PIECES, small_tokenizer
 
+DATA = Path(__file__).resolve().parent.parent / "data"
 TEXTS = [
     "Create a pull request from the current branch",
     "getUserByID_v2 list-all-files HTTPServer.v1/do:it parseXMLFile ALLCAPS aB1cD2",
@@ -118,6 +120,29 @@ def test_bounding_the_search_for_pieces_loses_no_better_path(
     assert lean.encode(text) == ids_of(reference, text)
 
 
+@pytest.mark.parametrize(
+    "text", ['"lll', "$999", "'==='", "rf'''", "#888a85", "hahahaha", "ababab", "x" * 60]
+)
+def test_equal_scores_of_the_same_pieces_in_another_order(
+    lean: UnigramTokenizer, reference: Tokenizer, text: str
+) -> None:
+    assert lean.encode(text) == ids_of(reference, text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text("l9='a", min_size=3, max_size=20))
+def test_words_that_repeat_themselves(lean: UnigramTokenizer, reference: Tokenizer, text: str) -> None:
+    assert lean.encode(text) == ids_of(reference, text)
+
+
+def test_every_word_of_the_evaluation_set(lean: UnigramTokenizer, reference: Tokenizer) -> None:
+    text = "".join((DATA / name).read_text("utf-8") for name in ("catalogue.jsonl", "needs.jsonl"))
+    words = sorted(set(text.split()))
+    assert len(words) > 3_000
+    expected = [encoding.ids for encoding in reference.encode_batch_fast(words, add_special_tokens=False)]
+    assert [word for word, ids in zip(words, expected, strict=True) if lean.encode(word) != ids] == []
+
+
 def test_the_cached_word_gives_the_same_ids_as_the_first_time(lean: UnigramTokenizer) -> None:
     assert lean.encode("quixotically quixotically") == 2 * lean.encode("quixotically")
 
@@ -150,6 +175,8 @@ def test_sizes(lean: UnigramTokenizer) -> None:
         ("pre_tokenizer", None, "none"),
         ("normalizer", {"type": "BertNormalizer"}, "BertNormalizer"),
         ("normalizer", {"type": "Replace", "pattern": {"Regex": r"\p{L}+"}, "content": ""}, "Replace"),
+        ("model", {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["", -1]]}, "sentencepiece"),
+        ("model", {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1], ["a", -2]]}, "already"),
         ("added_tokens", [{"id": 0, "content": "x", "lstrip": True}], "added token"),
     ],
 )

@@ -59,6 +59,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--direct-listen", metavar="HOST:PORT", help="Envoy: also each server by itself, unfiltered")
     add("--profile", action="append", default=[], metavar="PATH=NAME", help="Envoy: a route with a profile")
     add("--mode", choices=["buffered", "full-duplex"], default=default.mode, help="how bodies travel")
+    add(
+        "--repeat",
+        action="store_true",
+        help="Envoy: send a request once more when its processor died before a server got it; "
+        "a further hop inside Envoy",
+    )
     add("--message-timeout", type=float, default=default.message_timeout, metavar="SECONDS")
     add("--buffer-limit", type=int, default=default.buffer_limit, metavar="BYTES")
     add = parser.add_argument_group("authentication").add_argument
@@ -123,6 +129,7 @@ def build_options(args: argparse.Namespace) -> opt.Options:
         jwt=_jwt(args),
         tls=_tls(args),
         mode=args.mode,
+        repeat=args.repeat,
         message_timeout=args.message_timeout,
         buffer_limit=args.buffer_limit,
         namespace=args.namespace,
@@ -169,6 +176,7 @@ def _unused(target: str, options: opt.Options) -> list[str]:
         "--catalogue-path/--catalogue-listen": options.catalogue is not None,
         "--direct-listen": options.direct is not None,
         "--profile": bool(options.profiles),
+        "--repeat": options.repeat,
         "--tls-*": options.tls is not None,
         "--token-attribute": options.jwt is not None and bool(options.jwt.token),
     }
@@ -176,7 +184,7 @@ def _unused(target: str, options: opt.Options) -> list[str]:
         taken = {"istio": "--tls-*", "agentgateway-kubernetes": "--token-attribute"}.get(target)
         return [name for name, set_ in given.items() if set_ and name != taken]
     if target == "agentgateway":
-        return [name for name in ("--direct-listen", "--profile", "--tls-*") if given[name]]
+        return [name for name in ("--direct-listen", "--profile", "--repeat", "--tls-*") if given[name]]
     if not options.backends:
         return [name for name in given if given[name] and name not in ("--server", "--tls-*")]
     return ["--token-attribute"] if given["--token-attribute"] else []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TypeAlias
 
+from google.protobuf.struct_pb2 import Struct
+
 from extproc.codec.wire_pb2 import (
     BodyMutation,
     BodyResponse,
@@ -21,6 +23,8 @@ from extproc.codec.wire_pb2 import (
     TrailersResponse,
 )
 from extproc.exchange.messages import (
+    METADATA_NAMESPACE,
+    REPEATABLE,
     AnswerBody,
     AnswerHeaders,
     AnswerTrailers,
@@ -54,13 +58,13 @@ def encode(command: Sendable) -> bytes:
     outside latin-1: that is a defect of whoever made the command, not of the peer.
     """
     match command:
-        case AnswerHeaders(side=side, set=(), remove=(), mode=None):
+        case AnswerHeaders(side=side, set=(), remove=(), mode=None, repeatable=False):
             return _KEEP_HEADERS[side]
         case AnswerHeaders(side=Side.RESPONSE, set=()):
             return _removals(command)
         case AnswerHeaders():
             return _answer_headers(command)
-        case AnswerBody(side=side, body=None, set=(), remove=()):
+        case AnswerBody(side=side, body=None, set=(), remove=(), repeatable=False):
             return _KEEP_BODY[side]
         case AnswerBody():
             return _answer_body(command)
@@ -83,7 +87,9 @@ def _answer_headers(command: AnswerHeaders) -> bytes:
     answer = HeadersResponse(response=CommonResponse(header_mutation=_mutation(command.set, command.remove)))
     mode = _mode(command.mode)
     if command.side is Side.REQUEST:
-        return ProcessingResponse(request_headers=answer, mode_override=mode).SerializeToString()
+        return ProcessingResponse(
+            request_headers=answer, mode_override=mode, dynamic_metadata=_metadata(command.repeatable)
+        ).SerializeToString()
     return ProcessingResponse(response_headers=answer, mode_override=mode).SerializeToString()
 
 
@@ -95,13 +101,16 @@ def _answer_body(command: AnswerBody) -> bytes:
     else:
         change = BodyMutation(clear_body=True)
     mutation = _mutation(command.set, command.remove)
-    return _body(command.side, CommonResponse(header_mutation=mutation, body_mutation=change))
+    common = CommonResponse(header_mutation=mutation, body_mutation=change)
+    return _body(command.side, common, command.repeatable)
 
 
-def _body(side: Side, common: CommonResponse) -> bytes:
+def _body(side: Side, common: CommonResponse, repeatable: bool = False) -> bytes:
     answer = BodyResponse(response=common)
     if side is Side.REQUEST:
-        return ProcessingResponse(request_body=answer).SerializeToString()
+        return ProcessingResponse(
+            request_body=answer, dynamic_metadata=_metadata(repeatable)
+        ).SerializeToString()
     return ProcessingResponse(response_body=answer).SerializeToString()
 
 
@@ -132,6 +141,10 @@ def _mutation(sets: Headers, removals: tuple[str, ...]) -> HeaderMutation | None
     )
 
 
+def _metadata(repeatable: bool) -> Struct | None:
+    return _REPEATABLE if repeatable else None
+
+
 def _mode(mode: ModeOverride | None) -> ProcessingMode | None:
     if mode is None:
         return None
@@ -140,6 +153,8 @@ def _mode(mode: ModeOverride | None) -> ProcessingMode | None:
     )
 
 
+_REPEATABLE = Struct()
+_REPEATABLE.update({METADATA_NAMESPACE: {REPEATABLE: True}})
 _KEEP_HEADERS = {
     Side.REQUEST: ProcessingResponse(request_headers=HeadersResponse()).SerializeToString(),
     Side.RESPONSE: ProcessingResponse(response_headers=HeadersResponse()).SerializeToString(),

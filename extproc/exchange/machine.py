@@ -202,15 +202,19 @@ class Exchange:
                 remove = (*remove, "content-length")
             else:
                 set_ = (*set_, ("content-length", str(len(forward.body))))
+        # Envoy takes it where it repeats requests; agentgateway knows no such thing.
+        repeatable = (
+            forward.plan is not None and forward.plan.repeatable and self._opening.dialect is Dialect.ENVOY
+        )
         commands: list[Command] = []
         if self._headers_due:
             self._headers_due = False
-            commands.append(AnswerHeaders(Side.REQUEST, set_, remove))
+            commands.append(AnswerHeaders(Side.REQUEST, set_, remove, repeatable=repeatable))
             if duplex and self._collected:
                 body = bytes(self._body) if forward.body is None else forward.body
                 commands += _chunks(Side.REQUEST, body, end=not self._trailers_due)
         else:
-            commands.append(AnswerBody(Side.REQUEST, forward.body, set_, remove))
+            commands.append(AnswerBody(Side.REQUEST, forward.body, set_, remove, repeatable))
         self._body.clear()
         return commands
 

@@ -96,6 +96,12 @@ class ModeOverride(msgspec.Struct, frozen=True):
     response: BodyMode
 
 
+METADATA_NAMESPACE = "toolsearch"
+"""Dynamic metadata of ours; a gateway takes it when its ``receiving_namespaces`` name it."""
+REPEATABLE = "repeatable"
+"""True there for what :class:`AnswerHeaders` and :class:`AnswerBody` call repeatable."""
+
+
 class AnswerHeaders(msgspec.Struct, frozen=True):
     """Every set overwrites (``OVERWRITE_IF_EXISTS_OR_ADD``); removals and sets go in one mutation."""
 
@@ -103,6 +109,8 @@ class AnswerHeaders(msgspec.Struct, frozen=True):
     set: Headers = ()
     remove: tuple[str, ...] = ()
     mode: ModeOverride | None = None
+    repeatable: bool = False
+    """Told to the gateway: the request may be sent again although it was handed on."""
 
 
 class AnswerBody(msgspec.Struct, frozen=True):
@@ -112,6 +120,7 @@ class AnswerBody(msgspec.Struct, frozen=True):
     body: bytes | None = None
     set: Headers = ()
     remove: tuple[str, ...] = ()
+    repeatable: bool = False
 
 
 class StreamBody(msgspec.Struct, frozen=True):
@@ -192,6 +201,10 @@ class ResponsePlan(Protocol):
     @property
     def gives_up(self) -> int | None:
         """Bytes of a JSON body after which it is let go unread; None reads up to the limit or fails."""
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the forwarded request only reads, so that no harm is done when it is sent once more."""
 
     def instead(self, status: int) -> bytes | None:
         """A JSON answer, status 200, in place of a response with this status; None lets it come."""

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from extproc.gateway import envoy_auth as auth
 from extproc.gateway import envoy_pieces as pieces
+from extproc.gateway import envoy_repeat as repeat
 from extproc.gateway.options import HostPort, OptionError, Options
 from extproc.gateway.yamltext import Plain, Tree, note, plain
 
@@ -35,7 +36,17 @@ def bootstrap(options: Options) -> Tree:
     if options.router == "router" and len(options.backends) != 1:
         raise OptionError("--router router carries one MCP server; use --router mcp_router for several")
     separate = options.catalogue.listener if options.catalogue else None
-    listeners = [_listener(options, "mcp", options.gateway, _routes(options), filtered=True)]
+    if options.repeat:
+        listeners = [
+            _listener(options, "mcp", options.gateway, repeat.front_routes(), [pieces.router_filter()]),
+            note(
+                "Reached from the listener above only, inside this Envoy.",
+                _listener(options, repeat.LISTENER, None, _routes(options), _filters(options, filtered=True)),
+            ),
+        ]
+    else:
+        filters = _filters(options, filtered=True)
+        listeners = [_listener(options, "mcp", options.gateway, _routes(options), filters)]
     if separate and options.catalogue:
         listeners.append(
             note(
@@ -50,13 +61,15 @@ def bootstrap(options: Options) -> Tree:
                     "catalogue",
                     separate,
                     [_route(options, "catalogue", options.catalogue.path)],
-                    filtered=False,
+                    _filters(options, filtered=False),
                 ),
             )
         )
     if options.direct:
         listeners.append(_direct(options, options.direct))
     clusters: list[Tree] = [pieces.processor_cluster(options)]
+    if options.repeat:
+        clusters.append(repeat.cluster(options))
     clusters += [
         pieces.server_cluster(options, backend.name, backend.address) for backend in options.backends
     ]
@@ -67,6 +80,7 @@ def bootstrap(options: Options) -> Tree:
             "Loopback only: whoever reaches it can stop this gateway.",
             {"address": pieces.endpoint(options.admin)},
         ),
+        **({"bootstrap_extensions": repeat.extensions()} if options.repeat else {}),
         "static_resources": {"listeners": listeners, "clusters": clusters},
     }
 
@@ -83,14 +97,18 @@ def _direct(options: Options, at: HostPort) -> Tree:
     return note(
         """Each server by itself, its own tools under their own names, without the filter. For clients that
         should have just these; whoever reaches this listener goes round the six tools.""",
-        _listener(replace(options, router="router"), "direct", at, routes, filtered=False),
+        _listener(options, "direct", at, routes, _filters(replace(options, router="router"), filtered=False)),
     )
 
 
-def _listener(options: Options, name: str, at: HostPort, routes: Sequence[Tree], *, filtered: bool) -> Tree:
+def _listener(
+    options: Options, name: str, at: HostPort | None, routes: Sequence[Tree], filters: Sequence[Tree]
+) -> Tree:
+    """``at`` None makes it internal: no address, and what fails undecided in it says so."""
+    where: dict[str, Tree] = {"internal_listener": {}} if at is None else {"address": pieces.endpoint(at)}
     return {
         "name": name,
-        "address": pieces.endpoint(at),
+        **where,
         "per_connection_buffer_limit_bytes": note(
             """The largest body Envoy holds for the processor. The default of 1 MiB answers a larger upload
             with 413 and a larger tool list with 500.""",
@@ -114,9 +132,21 @@ def _listener(options: Options, name: str, at: HostPort, routes: Sequence[Tree],
                             "request_timeout": pieces.request_timeout(),
                             "route_config": {
                                 "name": name,
-                                "virtual_hosts": [{"name": name, "domains": ["*"], "routes": list(routes)}],
+                                "virtual_hosts": [
+                                    {
+                                        "name": name,
+                                        "domains": ["*"],
+                                        "routes": list(routes),
+                                        **(
+                                            {"response_headers_to_remove": [repeat.HEADER]}
+                                            if at is None
+                                            else {}
+                                        ),
+                                    }
+                                ],
                             },
-                            "http_filters": _filters(options, filtered=filtered),
+                            **({"local_reply_config": repeat.local_replies()} if at is None else {}),
+                            "http_filters": list(filters),
                         },
                     }
                 ]
@@ -137,6 +167,8 @@ def _filters(options: Options, *, filtered: bool) -> list[Tree]:
                 pieces.ext_proc_filter(options),
             )
         )
+        if options.repeat:
+            chain.append(repeat.decided_filter())
     if options.router == "mcp_router":
         chain += [pieces.mcp_filter(), pieces.mcp_router_filter(options)]
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
+from extproc.exchange.messages import METADATA_NAMESPACE
 from extproc.gateway.envoy_auth import TYPE, claim_attribute, upstream_tls
 from extproc.gateway.options import (
     CLUSTER_NAME,
@@ -20,6 +21,12 @@ from extproc.settings import Server
 EXT_PROC = f"{TYPE}envoy.extensions.filters.http.ext_proc.v3"
 
 
+HTTP2: Tree = {
+    "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+        "@type": f"{TYPE}envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+        "explicit_http_config": {"http2_protocol_options": {}},
+    }
+}
 REQUEST_TIMEOUT = "60s"
 STREAM_KINDS = ("max_connections", "max_pending_requests", "max_requests")
 
@@ -100,6 +107,11 @@ def ext_proc_filter(options: Options) -> Tree:
         before Envoy does.""",
         seconds(options.message_timeout),
     )
+    if options.repeat:
+        config["metadata_options"] = note(
+            "The processor says of a request for the tool list that it may be sent twice.",
+            {"receiving_namespaces": {"untyped": [METADATA_NAMESPACE]}},
+        )
     if options.jwt:
         config["request_attributes"] = note(
             """The verified claims that tell callers apart: a refreshed token keeps its catalogue. Give the
@@ -181,12 +193,7 @@ def processor_cluster(options: Options) -> Tree:
     more: dict[str, Tree] = {
         "typed_extension_protocol_options": note(
             "gRPC needs HTTP/2; without these lines Envoy speaks HTTP/1.1 and every request fails.",
-            {
-                "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
-                    "@type": f"{TYPE}envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-                    "explicit_http_config": {"http2_protocol_options": {}},
-                }
-            },
+            HTTP2,
         ),
         "circuit_breakers": note(
             f"""One gRPC stream for each request in flight. Envoy's default of 1,024 turns the next one into a

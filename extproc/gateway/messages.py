@@ -23,13 +23,17 @@ with warnings.catch_warnings():
     from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v3 import HttpFilter
 
     for _package in (
+        "bootstrap.internal_listener",
         "filters.http.ext_proc",
         "filters.http.jwt_authn",
         "filters.http.mcp",
         "filters.http.mcp_router",
         "filters.http.rbac",
         "filters.http.router",
+        "filters.http.set_metadata",
         "retry.host.previous_hosts",
+        "transport_sockets.internal_upstream",
+        "transport_sockets.raw_buffer",
         "transport_sockets.tls",
         "upstreams.http",
     ):

@@ -98,6 +98,8 @@ class Options:
     jwt: Jwt | None = None
     tls: Tls | None = None
     mode: Mode = "buffered"
+    repeat: bool = False
+    """Whether a request is sent again when its processor died before it had decided on it."""
     message_timeout: float = 10.0
     """Seconds; above the processor's ``server.deadline``, so its answer wins the race."""
     buffer_limit: int = 2 * Settings().limits.request_body

@@ -133,6 +133,12 @@ FILES: Final[Mapping[str, Callable[[], str]]] = {
         replace(SINGLE, mode="full-duplex", catalogue=None),
         """Bodies streamed through the processor both ways, for bodies larger than Envoy may hold.""",
     ),
+    "envoy/replicas.yaml": lambda: envoy(
+        replace(SINGLE, repeat=True),
+        """For several replicas of the processor: a request whose replica dies before a server has got it is
+        sent once more, by a router in front of the filter. Add the replicas to the cluster toolsearch, or let
+        its name resolve to all of them; catalog.store lets each know what the others have learned.""",
+    ),
     "envoy/profiles.yaml": lambda: envoy(
         replace(BASE, catalogue=LOOPBACK, profiles=(("/mcp/readonly", "readonly"),)),
         """Two routes, two profiles on one processor: /mcp with its main settings, /mcp/readonly with the

@@ -41,6 +41,10 @@ class _Whole(msgspec.Struct, frozen=True):
     def gives_up(self) -> int | None:
         return None
 
+    @property
+    def repeatable(self) -> bool:
+        return False
+
     def instead(self, status: int) -> bytes | None:
         return None
 
@@ -72,6 +76,10 @@ class Guide(_Whole, frozen=True):
 class _Listing(_Whole, frozen=True):
     rpc: rpc.Rpc
     caller: CallerContext
+
+    @property
+    def repeatable(self) -> bool:
+        return True
 
     def reads(self, status: int, media_type: str) -> bool:
         """Errors are read too when their id has to be put back; 401 and 403 never are."""

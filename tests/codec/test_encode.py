@@ -53,6 +53,18 @@ def test_sets_overwrite_and_travel_raw() -> None:
     assert [*mutation.remove_headers] == ["accept-encoding", "x-old"]
 
 
+def test_only_what_may_be_repeated_says_so() -> None:
+    for command in (
+        AnswerBody(Side.REQUEST, b"x", repeatable=True),
+        AnswerBody(Side.REQUEST, repeatable=True),
+        AnswerHeaders(Side.REQUEST, (("a", "b"),), repeatable=True),
+        AnswerHeaders(Side.REQUEST, repeatable=True),
+    ):
+        assert dict(sent(command).dynamic_metadata["toolsearch"]) == {"repeatable": True}
+    for command in (AnswerBody(Side.REQUEST, b"x"), AnswerHeaders(Side.REQUEST, (("a", "b"),))):
+        assert not sent(command).HasField("dynamic_metadata")
+
+
 def test_a_mode_override_states_both_bodies_and_leaves_the_headers_alone() -> None:
     mode = sent(
         AnswerHeaders(Side.REQUEST, mode=ModeOverride(BodyMode.BUFFERED, BodyMode.FULL_DUPLEX))

@@ -12,6 +12,7 @@ JWT = "envoy/jwt-rbac.yaml"
 TWO = "envoy/loopback-catalogue.yaml"
 PROFILES = "envoy/profiles.yaml"
 DUPLEX = "envoy/full-duplex.yaml"
+REPEATING = "envoy/replicas.yaml"
 MCP_FILTER = """          - name: envoy.filters.http.mcp
             typed_config:
               "@type": type.googleapis.com/envoy.extensions.filters.http.mcp.v3.Mcp
@@ -315,6 +316,22 @@ CASES: list[Case] = [
         "path: /mcp/raw",
         context=Context(catalogue_url="http://127.0.0.1:10001/mcp/all"),
     ),
+    edit(
+        "raw-route-open",
+        REPEATING,
+        "  - name: mcp\n    address:\n      socket_address:\n        address: 127.0.0.1",
+        "  - name: mcp\n    address:\n      socket_address:\n        address: 0.0.0.0",
+        "disabled: true",
+    ),
+    edit(
+        "catalogue-loop",
+        REPEATING,
+        "path: /mcp/all",
+        "path: /mcp/raw",
+        context=Context(catalogue_url="http://127.0.0.1:10000/mcp/all"),
+    ),
+    edit("route-timeout", REPEATING, " timeout: 0s", " timeout: 15s", "timeout: 15s"),
+    edit("request-timeout", REPEATING, "request_timeout: 60s", "request_timeout: 0s", "request_timeout"),
     Case(
         "identity-lost",
         JWT,

@@ -31,6 +31,7 @@ from tests.harness.processor import Processor
 
 pytestmark = needs_store
 FULL_DUPLEX = SINGLE_UPSTREAM.with_name("full-duplex.yaml")
+REPEATING = SINGLE_UPSTREAM.with_name("replicas.yaml")
 
 
 def with_replica(gateway: Envoy, port: int) -> None:
@@ -150,7 +151,8 @@ class Load:
         self.phase = "warming"
         self.counts: Counter[tuple[str, str]] = Counter()
         self.cut: Counter[str] = Counter()
-        """What came of requests that were under way when their processor died, and of their repetition."""
+        """What came of requests that were under way when their processor died, by kind, and of their
+        repetition."""
 
     async def client(self, caller: str) -> None:
         async with Wire(self.url, MODERN, caller) as wire:
@@ -160,7 +162,7 @@ class Load:
                 began = self.phase
                 outcome = await self.ask(wire, number)
                 if outcome != "fine" and began != self.phase:
-                    self.cut[outcome] += 1
+                    self.cut[f"{self.kind(number)}: {outcome}"] += 1
                     self.cut[f"then {await self.ask(wire, number)}"] += 1
                     continue
                 self.counts[began, outcome] += 1
@@ -168,7 +170,7 @@ class Load:
 
     async def ask(self, wire: Wire, number: int) -> str:
         """``fine``, or what went wrong.  A wrong answer is no outcome: it fails the test."""
-        kind = "call" if number % 5 == 0 else "search"
+        kind = self.kind(number)
         try:
             if kind == "call":
                 answer = await wire.read("fixture_echo", {"text": f"t{number}"}, number=str(number))
@@ -185,6 +187,10 @@ class Load:
         else:
             assert found(answer.text) == ["fixture_echo"], answer.body
         return "fine"
+
+    @staticmethod
+    def kind(number: int) -> str:
+        return "call" if number % 5 == 0 else "search"
 
     def failed(self) -> dict[tuple[str, str], int]:
         return {each: count for each, count in self.counts.items() if each[1] != "fine"}
@@ -210,11 +216,20 @@ async def learned(running: Pair, callers: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("file", "route"),
-    [(SINGLE_UPSTREAM, False), (SINGLE_UPSTREAM, True), (FULL_DUPLEX, False)],
-    ids=["buffered", "buffered-with-route", "full-duplex"],
+    [
+        (SINGLE_UPSTREAM, False),
+        (SINGLE_UPSTREAM, True),
+        (FULL_DUPLEX, False),
+        (REPEATING, False),
+        (REPEATING, True),
+    ],
+    ids=["buffered", "buffered-with-route", "full-duplex", "repeating", "repeating-with-route"],
 )
 async def test_one_of_two_is_killed_under_load(tmp_path: Path, route: bool, file: Path) -> None:
-    """Nothing that begins afterwards fails, and nobody lists again: the other knows every caller."""
+    """Nothing that begins afterwards fails, and nobody lists again: the other knows every caller.
+
+    Where the gateway repeats requests, no search fails at all.
+    """
     with pair(tmp_path, file=file) as running:
         if route:
             for processor in (running.first, running.second):
@@ -233,7 +248,8 @@ async def test_one_of_two_is_killed_under_load(tmp_path: Path, route: bool, file
         listed = requests(running.office, "tools/list")
     assert load.failed() == {}
     cut = {each for each in load.cut if not each.startswith("then ")}
-    assert cut <= {"500 with 0 bytes"}, load.cut
+    kinds = ("call",) if file == REPEATING else ("call", "search")
+    assert cut <= {f"{kind}: 500 with 0 bytes" for kind in kinds}, load.cut
     """Only what was in the middle of an exchange at that moment, with nothing of the catalogue."""
     assert {each for each in load.cut if each.startswith("then ")} <= {"then fine"}, load.cut
     assert load.cut.total() <= 2 * len(load.tokens)
@@ -284,13 +300,17 @@ async def test_exchanges_that_a_dead_replica_never_answered_are_taken_over(
         assert bodies(running.office, "tools/list") == []
 
 
-async def test_an_exchange_in_its_middle_fails_and_is_fine_when_repeated(tmp_path: Path) -> None:
-    """Half an exchange cannot be repeated by the gateway: the server may have seen its other half.
+@pytest.mark.parametrize("file", [SINGLE_UPSTREAM, REPEATING], ids=["buffered", "repeating"])
+async def test_an_exchange_in_its_middle_is_repeated_by_the_client_or_the_gateway(
+    tmp_path: Path, file: Path
+) -> None:
+    """The filter alone cannot repeat half an exchange: the server may have seen its other half.
 
-    Here each search is one of a caller that nobody knows and waits for the server's list.
+    Here each search is one of a caller that nobody knows and waits for the server's list, which can be read
+    twice: a gateway that repeats requests does so, and the others fail and are fine when asked again.
     """
     callers = [token() for _ in range(12)]
-    with pair(tmp_path) as running:
+    with pair(tmp_path, file=file) as running:
         running.office.set(list_delay=6.0)
         async with clients(running.gateway.url(), callers) as wires:
             asked = [asyncio.create_task(wire.search("fixture_echo")) for wire in wires]
@@ -304,11 +324,40 @@ async def test_an_exchange_in_its_middle_fails_and_is_fine_when_repeated(tmp_pat
             running.first.kill()
             answers = await asyncio.gather(*asked)
             failed = [number for number, answer in enumerate(answers) if answer.status != 200]
-            assert len(failed) == lost > 0
+            assert lost > 0
+            if file == REPEATING:
+                assert failed == []
+                assert all(found(answer.text)[0] == "fixture_echo" for answer in answers)
+                assert len(bodies(running.office, "tools/list")) == len(callers) + lost
+                assert not any("undecided" in name for answer in answers for name in answer.headers)
+                return
+            assert len(failed) == lost
             assert {(answers[number].status, answers[number].body) for number in failed} == {(500, b"")}
             running.office.set(list_delay=0.0)
             for number in failed:
                 assert "fixture_echo" in await hits(wires[number], "fixture_echo")
+
+
+async def test_a_call_that_a_server_has_is_never_repeated(tmp_path: Path) -> None:
+    """Not even by a gateway that repeats requests: what the processor has decided on went on."""
+    callers = [token() for _ in range(8)]
+    with pair(tmp_path, file=REPEATING, tools={"overrides": {"fixture_slow": "write"}}) as running:
+        await learned(running, callers)
+        async with clients(running.gateway.url(), callers) as wires:
+            asked = [asyncio.create_task(wire.write("fixture_slow", {"seconds": 4})) for wire in wires]
+
+            async def all_run() -> bool:
+                return len(bodies(running.office, "tools/call")) == len(callers)
+
+            await until(all_run, "calls under way")
+            lost = open_exchanges(running.first)
+            assert lost + open_exchanges(running.second) == len(callers)
+            running.first.kill()
+            answers = await asyncio.gather(*asked)
+            assert sorted(answer.status for answer in answers) == [200] * (len(callers) - lost) + [500] * lost
+            assert lost > 0
+            assert len(bodies(running.office, "tools/call")) == len(callers)
+            assert running.gateway.stat("cluster.filtered.upstream_rq_retry") == 0
 
 
 @pytest.mark.parametrize(

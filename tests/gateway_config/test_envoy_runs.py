@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from extproc.cli import main
-from extproc.gateway import shipped
+from extproc.gateway import envoy_repeat, shipped
 from extproc.gateway.doctor.live import Mark, Step, Target, run_live
 from extproc.gateway.options import Jwt
 from tests.gateway_config.conftest import AUDIENCE, ISSUER, Issuer, Pki
@@ -83,7 +83,7 @@ def running(name: str, tmp_path: Path, pki: Pki, processor_port: int, upstream: 
     clusters = [
         each["name"] for each in yaml.safe_load(file.read_text("utf-8"))["static_resources"]["clusters"]
     ]
-    own = {each: upstream for each in clusters if each not in ("toolsearch", "identity-provider")}
+    own = {each: upstream for each in clusters if each not in (*OTHERS, envoy_repeat.LISTENER)}
     envoy = Envoy(file, own, processor_port, tmp_path)
     try:
         envoy.start()
@@ -136,7 +136,7 @@ def good(steps: list[Step]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("name", ["single-upstream", "full-duplex"])
+@pytest.mark.parametrize("name", ["single-upstream", "full-duplex", "replicas"])
 def test_both_eras_through_the_file(name: str, tmp_path: Path) -> None:
     with single_upstream(tmp_path, ROOT / "envoy" / f"{name}.yaml") as stack:
         steps = live(stack.url)
@@ -443,6 +443,7 @@ def test_half_a_request_does_not_stay(name: str, streams: bool, tmp_path: Path) 
 WITH_A_PROCESSOR: dict[str, Callable[..., None]] = {
     "single-upstream": test_both_eras_through_the_file,
     "full-duplex": test_both_eras_through_the_file,
+    "replicas": test_both_eras_through_the_file,
     "unix-socket": test_unix_socket,
     "mtls": test_mutual_tls,
     "jwt-rbac": test_the_file_with_jwt_fetches_its_keys,

@@ -59,7 +59,8 @@ class Envoy(Gateway):
         own_port: bool = False,
     ) -> None:
         config = yaml.safe_load(file.read_text("utf-8"))
-        listeners = config["static_resources"]["listeners"]
+        # An internal listener has no address of its own.
+        listeners = [each for each in config["static_resources"]["listeners"] if "address" in each]
         ports = free_ports(len(listeners) + 1)
         self.ports: dict[str, int] = {}
         """Listener name to port."""

@@ -39,6 +39,10 @@ class Plan:
     def gives_up(self) -> int | None:
         return None
 
+    @property
+    def repeatable(self) -> bool:
+        return False
+
     def instead(self, status: int) -> bytes | None:
         return None
 

@@ -11,8 +11,11 @@ import pytest
 from extproc.exchange.machine import Exchange
 from extproc.exchange.messages import (
     AnswerBody,
+    AnswerHeaders,
     BodyArrived,
+    BodyMode,
     Decision,
+    Dialect,
     Forward,
     HeadersArrived,
     Keep,
@@ -54,6 +57,10 @@ class Plan:
     @property
     def gives_up(self) -> int | None:
         return None
+
+    @property
+    def repeatable(self) -> bool:
+        return False
 
     def instead(self, status: int) -> bytes | None:
         return None
@@ -326,6 +333,37 @@ async def test_a_rewritten_call_costs_the_fewest_messages(variant: Variant) -> N
         assert outcome.told(Side.RESPONSE) == 0
     else:
         assert outcome.told(Side.RESPONSE) >= 1
+
+
+class HarmlessPlan(Plan):
+    @property
+    def repeatable(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("mode", [BodyMode.BUFFERED, BodyMode.FULL_DUPLEX])
+@pytest.mark.parametrize(
+    ("plan", "dialect", "said"),
+    [
+        (HarmlessPlan(), Dialect.ENVOY, True),
+        (HarmlessPlan(), Dialect.AGENTGATEWAY, False),
+        (Plan(), Dialect.ENVOY, False),
+        (None, Dialect.ENVOY, False),
+    ],
+)
+def test_envoy_is_told_what_may_be_sent_twice(
+    plan: Plan | None, dialect: Dialect, said: bool, mode: BodyMode
+) -> None:
+    exchange = Exchange(Opening(mode, mode, dialect), Settings().server, Settings().limits)
+    head = ((":method", "POST"), ("content-type", "application/json"))
+    exchange.receive(HeadersArrived(Side.REQUEST, head))
+    exchange.receive(BodyArrived(Side.REQUEST, BODY, True))
+    told = [
+        command.repeatable
+        for command in exchange.resume(Forward(BODY + b" ", plan=plan))
+        if isinstance(command, AnswerBody | AnswerHeaders)
+    ]
+    assert told == [said]
 
 
 def test_a_part_that_stays_as_it_is_goes_back_without_its_bytes() -> None:

@@ -48,6 +48,10 @@ def check(view: View, context: Context) -> Iterator[Finding]:
             yield from _listener(chain, active)
             yield from _half_sent(chain)
             yield from _routes(chain, active, context)
+            for front in chain.fronts:
+                yield from _half_sent(front)
+                for route in front.routes:
+                    yield from _timeout(route, front)
     yield from check_reach(view, filtered, context)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 
 import re2
@@ -95,6 +95,9 @@ class Chain:
     listener: At | None
     filters: tuple[Filter, ...]
     routes: tuple[Route, ...]
+    fronts: tuple[Chain, ...] = ()
+    """Of an internal listener, which has no address of its own: the chains that lead to it, with just the
+    routes that do."""
 
     def first(self, kind: str) -> Filter | None:
         return next((each for each in self.filters if each.kind == kind and not each.off), None)
@@ -105,12 +108,14 @@ class Chain:
     @property
     def public(self) -> bool:
         """Whether others than this host reach the listener."""
-        return self.listener is not None and any(map(_public, addresses(self.listener)))
+        own = self.listener is not None and any(map(_public, addresses(self.listener)))
+        return own or any(front.public for front in self.fronts)
 
     @property
     def ports(self) -> set[int]:
         found = addresses(self.listener) if self.listener else []
-        return {port for at in found if isinstance(port := at.at("socket_address", "port_value").scalar, int)}
+        own = {port for at in found if isinstance(port := at.at("socket_address", "port_value").scalar, int)}
+        return own.union(*(front.ports for front in self.fronts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +176,30 @@ def view(documents: Iterable[At]) -> View:
         for manager in _managers(listener):
             chains.append(_chain(listener, manager, route_configs))
     names = {cluster["name"].text: cluster for cluster in clusters if cluster["name"].exists}
-    return View(tuple(chains), names, complete and not fragments)
+    return View(tuple(_with_fronts(chains, names)), names, complete and not fragments)
+
+
+def _with_fronts(chains: list[Chain], clusters: dict[str, At]) -> Iterator[Chain]:
+    inside = {name: listener for name, at in clusters.items() if (listener := _internal(at))}
+    for chain in chains:
+        name = chain.listener["name"].text if chain.listener else ""
+        leading = {cluster for cluster, listener in inside.items() if listener == name}
+        fronts = []
+        for front in chains:
+            routes = tuple(route for route in front.routes if route.cluster in leading)
+            if routes and front is not chain:
+                fronts.append(replace(front, routes=routes))
+        yield replace(chain, fronts=tuple(fronts))
+
+
+def _internal(cluster: At) -> str:
+    """The internal listener that a cluster leads to, by name; empty for other clusters."""
+    for endpoints in cluster.at("load_assignment", "endpoints").items():
+        for each in endpoints["lb_endpoints"].items():
+            address = each.at("endpoint", "address", "envoy_internal_address", "server_listener_name")
+            if address.exists:
+                return address.text
+    return ""
 
 
 def _resources(document: At) -> Iterator[At]:

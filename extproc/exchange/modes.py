@@ -75,4 +75,7 @@ def carries_message(headers: Headers) -> bool:
 
     The content type is no reason not to look: servers are known to read JSON under any name, gRPC's included.
     """
-    return any(name == ":method" and value in WITH_MESSAGES for name, value in headers)
+    for name, value in headers:
+        if name == ":method" and value in WITH_MESSAGES:
+            return True
+    return False

@@ -17,6 +17,7 @@ from extproc.mcp.slices import Members
 _MISNAMED = ("parameters", "params", "args", "input", "tool_arguments", "tool_input")
 _NAME_WORDS = ("name", "tool", "tool_name")
 _EMPTY = b"{}"
+_WRAPPED = b'"arguments"'
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -104,6 +105,10 @@ def call(raw: bytes, meta: str) -> CallArguments | Problem:
     if isinstance(found, Problem):
         return found
     name = slices.string(found.get("name"))
+    given = found.get("arguments", b"")
+    if name and len(found) == 2 and given[:1] == b"{" and _WRAPPED not in given:
+        # As it should be: the rest is for what weak models do.
+        return CallArguments(name, (Reading(given),))
     if name is None:
         named = [word for word in _NAME_WORDS if slices.string(found.get(word)) is not None]
         if len(named) != 1:
@@ -182,7 +187,7 @@ def _from_arguments(name: str, rest: Members, meta: str) -> CallArguments | Prob
 
 def _unwrap(name: str, inner: bytes) -> bytes | None:
     """The innermost arguments of ``{"name": same, "arguments": {...}}`` put where arguments belong."""
-    if b'"arguments"' not in inner:
+    if _WRAPPED not in inner:
         return None
     nested = slices.members_or_none(inner) or {}
     if set(nested) == {"name", "arguments"} and slices.string(nested["name"]) == name:
@@ -209,7 +214,7 @@ def _as_object(raw: bytes) -> bytes | None:
 
 
 def _object(raw: bytes) -> Members | Problem:
-    inner = _as_object(raw)
+    inner = raw if raw[:1] == b"{" else _as_object(raw)
     if inner is None:
         return (
             _EMPTY_MEMBERS if raw == b"null" else Problem(f"arguments must be an object, {_kind(raw)} given")

@@ -286,11 +286,12 @@ def _made_headers(call: rpc.Rpc, tool: Tool, raw: bytes) -> Headers:
 
 def _rewritten(call: rpc.Rpc, name: str, raw: bytes, made: Headers, plan: plans.Watch | None) -> Forward:
     """The direct call: only ``name`` and ``arguments`` change, everything else keeps its bytes."""
-    params = {**call.params, "name": slices.quote(name), "arguments": raw}
+    body = call.with_params({**call.params, "name": slices.quote(name), "arguments": raw})
     set_, remove = _routing_headers(call, "tools/call", name)
-    kept = {header for header, _ in made}
-    removed = tuple(header for header in remove if header not in kept)
-    return Forward(call.with_params(params), (*set_, *made), removed, plan)
+    if made:
+        kept = {header for header, _ in made}
+        remove = tuple([header for header in remove if header not in kept])
+    return Forward(body, (*set_, *made), remove, plan)
 
 
 def _ask_list(call: rpc.Rpc, plan: plans.Plan) -> Forward:

@@ -8,7 +8,6 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 import msgspec
-from cachetools import LRUCache
 
 from extproc.schema.compiled import (
     Compiled,
@@ -57,17 +56,18 @@ Verdict: TypeAlias = Valid | Invalid | Unchecked | Heavy
 
 
 class Checker:
-    """Compiled schemas by digest, shared by all threads."""
+    """Compiled schemas by digest, shared by all threads; the oldest leave when there are ``schemas``."""
 
     def __init__(self, depth: int, nodes: int, schemas: int = 4096) -> None:
         self._depth = depth
         self._nodes = nodes
         self._lock = Lock()
-        self._compiled: LRUCache[bytes, Compiled | Unusable] = LRUCache(schemas)
+        self._most = schemas
+        self._compiled: dict[bytes, Compiled | Unusable] = {}
 
     def check(self, schema: bytes, digest: bytes, arguments: bytes, *, aside: bool = False) -> Verdict:
         """``aside`` is true in a thread of its own, where more steps may be taken."""
-        compiled = self._get(schema, digest)
+        compiled = self._compiled.get(digest) or self._compile(schema, digest)
         if isinstance(compiled, Unusable):
             return Unchecked(compiled.reason)
         try:
@@ -90,17 +90,17 @@ class Checker:
             return Unchecked("broken")
         return Invalid(tuple(describe(error) for error in found), skipped)
 
-    def _get(self, schema: bytes, digest: bytes) -> Compiled | Unusable:
+    def _compile(self, schema: bytes, digest: bytes) -> Compiled | Unusable:
+        compiled: Compiled | Unusable
+        try:
+            compiled = compile_schema(schema, self._depth, self._nodes)
+        except Unusable as unusable:
+            compiled = unusable
         with self._lock:
-            known = self._compiled.get(digest)
-        if known is None:
-            try:
-                known = compile_schema(schema, self._depth, self._nodes)
-            except Unusable as unusable:
-                known = unusable
-            with self._lock:
-                self._compiled[digest] = known
-        return known
+            while len(self._compiled) >= self._most:
+                del self._compiled[next(iter(self._compiled))]
+            self._compiled[digest] = compiled
+        return compiled
 
 
 def describe(error: Any) -> str:

@@ -17,6 +17,7 @@ from extproc.exchange.messages import (
     Command,
     Decide,
     Decision,
+    Dialect,
     Event,
     Forward,
     Immediate,
@@ -98,6 +99,7 @@ _DECISION_NAMES: Mapping[type[Decision], tuple[str, str]] = {
     Replace: ("response", "replace"),
 }
 """Side and kind, as the metrics name them."""
+_DIALECT_NAMES = {dialect: dialect.name.lower() for dialect in Dialect}
 _PLAIN = (("content-type", "text/plain; charset=utf-8"),)
 _BUSY = Immediate(503, (*_PLAIN, ("retry-after", "1")), b"too many exchanges at once, try again\n", "busy")
 _NO_PROFILE = Immediate(500, _PLAIN, b"this route names a tool search profile that is not configured\n")
@@ -214,7 +216,7 @@ class Driver:
         stream.held = 0
 
     def _open(self, stream: _Stream, opening: Opening, event: Event) -> list[Command]:
-        stream.dialect = opening.dialect.name.lower()
+        stream.dialect = _DIALECT_NAMES[opening.dialect]
         if self.in_flight > self._limit:
             self._metrics.refusals.labels("busy").inc()
             text = f"more than {self._limit} exchanges at once: some were refused with 503"

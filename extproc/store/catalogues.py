@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cachetools import LRUCache, TTLCache
+from cachetools import TTLCache
 
 from extproc.catalog.caller import CallerKey
 from extproc.catalog.model import Catalogue
@@ -56,16 +57,26 @@ class _Entry:
         return self.stale_since > _NEVER
 
 
-class _Callers(LRUCache[CallerKey, _Entry]):
-    """Counts who is pushed out."""
+class _Callers(OrderedDict[CallerKey, _Entry]):
+    """At most ``most``, those first out whose requests are longest ago; counts who is pushed out."""
 
-    def __init__(self, maxsize: int, counters: Counters) -> None:
-        super().__init__(maxsize)
+    def __init__(self, most: int, counters: Counters) -> None:
+        super().__init__()
+        self._most = most
         self._counters = counters
 
-    def popitem(self) -> tuple[CallerKey, _Entry]:
-        self._counters.evicted_callers += 1
-        return super().popitem()
+    def used(self, key: CallerKey) -> _Entry | None:
+        entry = self.get(key)
+        if entry is not None:
+            self.move_to_end(key)
+        return entry
+
+    def keep(self, key: CallerKey, entry: _Entry) -> None:
+        self[key] = entry
+        self.move_to_end(key)
+        while len(self) > self._most:
+            self.popitem(last=False)
+            self._counters.evicted_callers += 1
 
 
 class CatalogueStore:
@@ -111,10 +122,10 @@ class CatalogueStore:
         To one who ``searches`` (or describes or calls) a list that was asked for again is not fresh.
         """
         counters = self.counters
-        if key is None or key not in self._callers:
+        entry = None if key is None else self._callers.used(key)
+        if key is None or entry is None:
             counters.cold += 1
             return _COLD
-        entry = self._callers[key]
         now = self._clock()
         if now >= entry.expires + self._catalog.max_stale:
             counters.expired += 1
@@ -127,7 +138,7 @@ class CatalogueStore:
             del self._callers[key]
             return _COLD
         counters.warm += 1
-        fresh = not entry.stale and now < entry.expires
+        fresh = entry.stale_since == _NEVER and now < entry.expires
         if searches and entry.doubted_since > _NEVER:
             fresh = False
         return Warm(shared.catalogue, shared.index, now - entry.learned, fresh)
@@ -220,7 +231,7 @@ class CatalogueStore:
             # What was said while this answer was under way, it may not know yet.
             entry.stale_since = held.stale_since if held.stale_since > asked else _NEVER
             entry.doubted_since = held.doubted_since if held.doubted_since > asked else _NEVER
-        self._callers[key] = entry
+        self._callers.keep(key, entry)
         if self._remote is not None:
             self._spawn(self._remote.publish(key, shared.catalogue, life))
         return Warm(shared.catalogue, shared.index)
@@ -296,7 +307,7 @@ class CatalogueStore:
             return _COLD
         if key not in self._callers:
             found = shared.catalogue
-            self._callers[key] = self._entry(found.digest, found.complete, learned, record.life)
+            self._callers.keep(key, self._entry(found.digest, found.complete, learned, record.life))
         self.counters.recalled += 1
         return self.view(key)
 
@@ -312,7 +323,7 @@ class CatalogueStore:
             del self._callers[key]
         else:
             # It has just been confirmed, so this replica need not ask again.
-            self._callers[key] = self._entry(digest, entry.complete, now, life)
+            self._callers.keep(key, self._entry(digest, entry.complete, now, life))
 
     def _entry(self, digest: bytes, complete: bool, learned: float, life: float) -> _Entry:
         return _Entry(

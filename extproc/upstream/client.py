@@ -91,6 +91,8 @@ class UpstreamClient:
             if catalog.url
             else None
         )
+        self.available = self._transport is not None
+        """Whether there is a route at all."""
         self._ids = Ids()
         self._sessions = (
             None
@@ -102,11 +104,6 @@ class UpstreamClient:
         self._circuit = Circuit(clock)
         self._cancels: set[asyncio.Task[None]] = set()
         self.counts: Counter[str] = Counter()
-
-    @property
-    def available(self) -> bool:
-        """Whether there is a route at all."""
-        return self._transport is not None
 
     @property
     def backing_off(self) -> bool:

@@ -79,6 +79,8 @@ class Refresher:
     ) -> None:
         self._store = store
         self._client = client
+        self.available = client.available
+        """Whether there is a route; without one nothing here does anything."""
         self._settings = settings
         self._clock = clock
         self._learned = learned
@@ -90,27 +92,22 @@ class Refresher:
         self._pauses: LRUCache[CallerKey, _Pause] = LRUCache(10_000)
         self.counters = RefreshCounters()
 
-    @property
-    def available(self) -> bool:
-        """Whether there is a route; without one nothing here does anything."""
-        return self._client.available
-
     def used(self, caller: CallerContext) -> None:
         """The caller's catalogue has just served or was just learned: refresh it if that is due.
 
         Constant time and never waits, for the path of every search.
         """
-        if self._client.available and caller.key is not None and self._store.stale(caller.key):
+        if self.available and caller.key is not None and self._store.stale(caller.key):
             self._schedule(caller, random.uniform(0, SPREAD))
 
     def complete(self, caller: CallerContext) -> None:
         """Only the first page was learned in passing: read the others now."""
-        if self._client.available and caller.key is not None and self._store.stale(caller.key):
+        if self.available and caller.key is not None and self._store.stale(caller.key):
             self._schedule(caller, random.uniform(0, SPREAD / 20))
 
     def warm_up(self, caller: CallerContext) -> None:
         """The caller has just been let in (``initialize``, ``server/discover``): learn its list ahead."""
-        if self._client.available and caller.key is not None and self._store.stale(caller.key):
+        if self.available and caller.key is not None and self._store.stale(caller.key):
             self._schedule(caller, SETTLE + random.uniform(0, SETTLE))
 
     def listed(self, caller: CallerContext) -> None:

@@ -120,7 +120,7 @@ class Refresher:
         key = caller.key
         if key is None or not self._store.knows(key):
             return
-        if not self._client.available:
+        if not self.available:
             self._store.doubt(key)
             return
         if (state := self._rereading.get(key)) is not None:

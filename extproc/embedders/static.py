@@ -109,13 +109,16 @@ class StaticEmbedder:
         """As ``sums`` in one product, which for a query's new words takes less than adding them up."""
         ids = np.fromiter(chain.from_iterable(batch), np.int64, pieces)
         weights = [1.0] * pieces if self._weights is None else self._weights.take(ids).tolist()
-        shares: list[list[float]] = []
-        start = 0
-        for each in batch:
-            end = start + len(each)
-            shares.append([0.0] * start + weights[start:end] + [0.0] * (pieces - end))
-            start = end
-        return np.array(shares, np.float32).reshape(len(batch), pieces) @ self._table(ids)
+        if len(batch) == 1:
+            shares = [weights]
+        else:
+            shares = []
+            start = 0
+            for each in batch:
+                end = start + len(each)
+                shares.append([0.0] * start + weights[start:end] + [0.0] * (pieces - end))
+                start = end
+        return np.asarray(np.array(shares, np.float32).reshape(len(batch), pieces).dot(self._table(ids)))
 
     def _sums(self, batch: list[list[int]], pieces: int) -> NDArray[np.float32]:
         ids = np.fromiter(chain.from_iterable(batch), np.int64, pieces)

@@ -31,6 +31,11 @@ class ByteCache(Generic[K, V]):
                 out.append(None if entry is None else entry[0])
         return out
 
+    def peek(self, key: K) -> V | None:
+        """The value of ``key`` without taking note that it was asked for."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry[0]
+
     def put_many(self, entries: Iterable[tuple[K, V, int]]) -> None:
         """Entries with their size in bytes; an entry larger than the whole cache is left out."""
         with self._lock:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, chain, pairwise
 from typing import NamedTuple
 
@@ -29,25 +29,39 @@ SENTENCE_WEIGHT = 0.3
 FUNCTION_WORD, UNKNOWN_WORD = 0.55, 0.7
 """Weights of words that the catalogue's statistics say nothing about."""
 _MOST_WORDS, _MOST_PART = 64, 24
+_LEAST = 1e-12
+"""Shortest length that rows are brought to 1 from."""
 _SMALL, _BLOCK = 300_000, 900_000
 """Multiplications below which BLAS takes operands as they lie: transposed ones, and any."""
 
 
 class QueryVectors(NamedTuple):
-    """``parts``: a row for each part, the whole query first.  ``words``: a row for each different word worth
-    comparing; ``groups``: the rows of each part's words."""
+    """``parts``: a row of length 1 for each part, the whole query first.  ``words``: a row of any length for
+    each different word worth comparing.  ``shares``: a row for each of these words and a column for each part
+    that has some of them: what the square of the word's product counts in the part's mean."""
 
     parts: Matrix
     words: Matrix
-    groups: tuple[tuple[int, ...], ...] = ()
+    shares: Matrix
+
+
+class WordVector(NamedTuple):
+    """The sum of a word's pieces and its length."""
+
+    row: Matrix
+    length: float
+
+    @classmethod
+    def of(cls, row: Matrix) -> WordVector:
+        return cls(row, math.sqrt(row.dot(row)))
 
 
 class QueryWords(NamedTuple):
-    """A query read by a table of pieces.  ``sums``: a row for each of the different words."""
+    """A query read by a table of pieces.  ``words``: the different ones."""
 
     reading: Reading
     words: tuple[str, ...]
-    sums: Matrix
+    vectors: Sequence[WordVector]
 
     def weighed(self, weights: Mapping[str, float]) -> QueryVectors:
         """Vectors of the query's parts, each the weighted sum of its words.
@@ -55,40 +69,39 @@ class QueryWords(NamedTuple):
         Rare words of the catalogue tell tools apart and common ones do not (inverse frequency weights for
         sentence vectors: Arora, Liang and Ma 2017), so ``weights`` come from the catalogue.
         """
-        places = [
-            place
-            for place, word in enumerate(self.words[:_MOST_WORDS])
-            if len(word) > 1 and word not in FUNCTION_WORDS
-        ]
-        row_of = {self.words[place]: row for row, place in enumerate(places)}
-        words = self.reading.words
+        compared = [word for word in self.words[:_MOST_WORDS] if len(word) > 1 and word not in FUNCTION_WORDS]
+        # Words that are compared lie first, so that one matrix serves both.
+        ordered = self.words
+        if len(compared) < len(ordered):
+            ordered = tuple(dict.fromkeys((*compared, *ordered)))
+        known = dict(zip(self.words, self.vectors, strict=True))
+        rows = np.concatenate([known[word].row for word in ordered]).reshape(len(ordered), -1)
         weighed = [
-            found if (found := weights.get(word)) is not None else _unknown_weight(word)
-            for word in self.words
+            found if (found := weights.get(word)) is not None else _unknown_weight(word) for word in ordered
         ]
+        inverse = [
+            1 / (length * length) if (length := known[word].length) > _LEAST else 0.0 for word in compared
+        ]
+        asked = self.reading.words
+        if len(self.reading.parts) == 1 and len(asked) == len(ordered) <= _MOST_PART:
+            part = np.array(weighed, np.float32).dot(rows)
+            part /= max(math.sqrt(part.dot(part)), _LEAST)
+            shares = [[each / len(compared)] for each in inverse]
+            return QueryVectors(part[None], rows[: len(compared)], np.array(shares, np.float32))
+        row_of = {word: row for row, word in enumerate(compared)}
         groups: dict[tuple[int, ...], None] = {}
         mixture: list[list[float]] = []
         for start, end in self.reading.parts:
-            part = words if end - start == len(words) else words[start:end]
-            if part == self.words:
-                count: Collection[str] = part
-                mixture.append(weighed)
-            else:
-                count = Counter(part)
-                mixture.append(
-                    [weight * count[word] for word, weight in zip(self.words, weighed, strict=True)]
-                )
+            count = Counter(asked[start:end])
+            mixture.append([weight * count[word] for word, weight in zip(ordered, weighed, strict=True)])
             if group := tuple(row_of[word] for word in count if word in row_of)[:_MOST_PART]:
                 groups[group] = None
-        few = len(mixture)
-        rows = np.empty((few + len(places), self.sums.shape[1]), np.float32)
-        np.matmul(np.array(mixture, np.float32), self.sums, out=rows[:few])
-        if places:
-            self.sums.take(places, axis=0, out=rows[few:], mode="clip")
-        # As ``unit``, in the operations that cost least for a handful of rows.
-        length = np.sqrt(np.add.reduce(rows * rows, axis=1))
-        rows /= np.maximum(length, 1e-12, out=length)[:, None]
-        return QueryVectors(rows[:few], rows[few:], tuple(groups))
+        part_shares = np.zeros((len(compared), len(groups)), np.float32)
+        for column, group in enumerate(groups):
+            for row in group:
+                part_shares[row, column] = inverse[row] / len(group)
+        parts = unit(np.array(mixture, np.float32) @ rows)
+        return QueryVectors(parts, rows[: len(compared)], part_shares)
 
 
 def embed(embedder: Embedder, texts: Sequence[str]) -> Matrix:
@@ -101,41 +114,50 @@ def sums(table: PieceTable, texts: Sequence[str]) -> Matrix:
     return _checked(table, table.sums(texts), len(texts))
 
 
+def word_vectors(table: PieceTable, words: Sequence[str]) -> list[WordVector]:
+    """Vectors of a few words.  Raises ``EmbedderError`` as ``sums`` does."""
+    rows = table.sums(words)
+    vectors = list(map(WordVector.of, rows))
+    # One test is enough where all lengths are finite.
+    if rows.shape != (len(words), table.dimension) or not math.isfinite(sum(v.length for v in vectors)):
+        _checked(table, rows, len(words))
+    return vectors
+
+
 def embed_queries(
     embedder: Embedder,
     queries: Sequence[str],
-    known: Callable[[Sequence[str]], Sequence[Matrix | None]],
-    learn: Callable[[Sequence[str], Sequence[Matrix]], None],
+    vectors_of: Callable[[PieceTable, Sequence[str]], Sequence[WordVector]],
 ) -> list[QueryVectors | QueryWords]:
-    """Several queries in one call of the embedder.
+    """Several queries in one call of the embedder, or in one of ``vectors_of`` where it is a table of pieces.
 
-    ``known`` gives the sums of words that need no call, ``learn`` is given those that did.
     Raises ``EmbedderError``.
     """
     queries = [clean(query) for query in queries]
     table = as_table(embedder)
     if table is None:
-        return [QueryVectors(row[None], row[:0, None]) for row in embed(embedder, queries)]
+        return [QueryVectors(row[None], row[:0, None], row[:0, None]) for row in embed(embedder, queries)]
     readings = [Reading.of(query) for query in queries]
-    words = list(dict.fromkeys(chain.from_iterable(reading.words for reading in readings)))
-    rows = dict(zip(words, known(words), strict=True))
-    missing = [word for word, row in rows.items() if row is None]
-    if missing:
-        fresh = list(sums(table, missing))
-        rows.update(zip(missing, fresh, strict=True))
-        learn(missing, fresh)
+    words = tuple(dict.fromkeys(chain.from_iterable(reading.words for reading in readings)))
+    vectors = vectors_of(table, words)
+    if len(readings) == 1 and words:
+        return [QueryWords(readings[0], words, vectors)]
+    known = dict(zip(words, vectors, strict=True))
+    nothing = np.zeros((1, table.dimension), np.float32)
     out: list[QueryVectors | QueryWords] = []
     for reading in readings:
         mine = tuple(dict.fromkeys(reading.words))
-        found = [row for word in mine if (row := rows[word]) is not None]
-        out.append(QueryWords(reading, mine, stack(found, table.dimension)))
+        if mine:
+            out.append(QueryWords(reading, mine, [known[word] for word in mine]))
+        else:
+            out.append(QueryVectors(nothing, nothing[:0], nothing[:0, :0]))
     return out
 
 
 def nearest_part(vectors: Matrix, parts: Matrix) -> Floats:
     """For each tool its likeness to the part of the query that is most like it."""
     if len(parts) == 1:
-        return np.asarray(vectors @ parts[0])
+        return np.asarray(vectors.dot(parts[0]))
     return np.asarray(np.maximum.reduce(product(vectors, parts), axis=1))
 
 
@@ -145,11 +167,11 @@ def product(rows: Matrix, few: Matrix) -> Matrix:
     With a handful of columns repacking takes four times as long as the product.
     """
     if few.size * len(rows) < _SMALL:
-        return np.asarray(rows @ few.T)
+        return np.asarray(rows.dot(few.T))
     columns = np.ascontiguousarray(few.T)
     step = max(16, _BLOCK // max(1, few.size))
     if step >= len(rows):
-        return np.asarray(rows @ columns)
+        return np.asarray(rows.dot(columns))
     out = np.empty((len(rows), len(few)), np.float32)
     for start in range(0, len(rows), step):
         np.matmul(rows[start : start + step], columns, out=out[start : start + step])
@@ -165,7 +187,7 @@ def stack(rows: Sequence[Matrix], dimension: int) -> Matrix:
 def unit(rows: Matrix) -> Matrix:
     """Rows brought to length 1; rows of zeros stay."""
     length = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    return np.asarray(rows / np.maximum(length, 1e-12)[:, None], np.float32)
+    return np.asarray(rows / np.maximum(length, _LEAST)[:, None], np.float32)
 
 
 def _checked(embedder: Embedder, vectors: Matrix, count: int) -> Matrix:
@@ -200,7 +222,7 @@ class ToolWords:
     def likeness(self, query: QueryVectors, rows: NDArray[np.intp]) -> Floats:
         """For each tool of ``rows`` the best part's mean over its words of the squared best cosine."""
         spans = [self._words[row] for row in rows.tolist()]
-        if not query.groups or not all(spans):
+        if not query.shares.size or not all(spans):
             return self._likeness_of_some(query, rows, spans)
         words = np.frombuffer(b"".join(spans), np.int32)
         starts = [0, *accumulate(len(span) // words.itemsize for span in spans[:-1])]
@@ -209,23 +231,14 @@ class ToolWords:
         nearest = np.maximum.reduceat(cosines, starts, axis=0)
         np.maximum(nearest, 0, out=nearest)
         nearest *= nearest
-        if len(query.groups) == 1:
-            group = query.groups[0]
-            if len(group) < len(query.words):
-                nearest = nearest.take(group, axis=1)
-            likeness = np.add.reduce(nearest, axis=1)
-            likeness /= len(group)
-            return np.asarray(likeness)
-        share = np.zeros((len(query.words), len(query.groups)), np.float32)
-        for column, group in enumerate(query.groups):
-            share[list(group), column] = 1 / len(group)
-        return np.asarray(np.maximum.reduce(nearest @ share, axis=1))
+        likeness = nearest.dot(query.shares)
+        return np.asarray(likeness[:, 0] if likeness.shape[1] == 1 else np.maximum.reduce(likeness, axis=1))
 
     def _likeness_of_some(self, query: QueryVectors, rows: NDArray[np.intp], spans: list[bytes]) -> Floats:
         """The same where tools have no words, or the query none: theirs is 0."""
         out = np.zeros(len(rows), np.float32)
         has = np.flatnonzero([len(span) for span in spans])
-        if len(has) and query.groups:
+        if len(has) and query.shares.size:
             out[has] = self.likeness(query, rows[has])
         return out
 

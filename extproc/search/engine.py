@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from typing import cast
 
 import numpy as np
 
@@ -16,11 +17,13 @@ from extproc.search.dense import (
     QueryVectors,
     QueryWords,
     ToolWords,
+    WordVector,
     embed,
     embed_queries,
     stack,
     sums,
     unit,
+    word_vectors,
 )
 from extproc.search.embedder import Embedder, EmbedderError, PieceTable, as_table
 from extproc.search.fields import Fields, Readings, Texts
@@ -62,7 +65,7 @@ class Caches:
     def __init__(self, tokens: int = 64 << 20, vectors: int = 64 << 20) -> None:
         self.analyzer = Analyzer()
         self.prepared: ByteCache[tuple[bytes, str], Prepared] = ByteCache(tokens)
-        self.asked: Memo[tuple[str, str], Matrix] = Memo(vectors // 12)
+        self.asked: Memo[tuple[str, str], WordVector] = Memo(vectors // 12)
         self.vectors: ByteCache[tuple[str, bytes], Matrix] = ByteCache(vectors - vectors // 12)
 
     @property
@@ -140,34 +143,34 @@ class Engine:
         if self.embedder is None:
             return None
         try:
-            return embed_queries(self.embedder, queries, self.known_words, self._learn_words)
+            return embed_queries(self.embedder, queries, self._asked)
         except EmbedderError as error:
             self.on_failure(error)
             return None
 
-    def known_words(self, words: Sequence[str]) -> list[Matrix | None]:
-        """Sums of words that some catalogue or an earlier query has; None for the others."""
-        if self.embedder is None:
-            return [None] * len(words)
-        name, known = self.embedder.name, self.caches.asked.get
-        out = [known((name, word)) for word in words]
-        missing = [place for place, row in enumerate(out) if row is None]
+    def _asked(self, table: PieceTable, words: Sequence[str]) -> list[WordVector]:
+        """Vectors of a query's words, those that no catalogue and no earlier query has from the table."""
+        name, asked = table.name, self.caches.asked
+        known = asked.get
+        found = [known((name, word)) for word in words]
+        missing = [place for place, vector in enumerate(found) if vector is None]
         if missing:
-            found = self.caches.vectors.get_many([(name, words[place].encode()) for place in missing])
-            for place, row in zip(missing, found, strict=True):
-                out[place] = row
-                if row is not None:
-                    self._learn_words([words[place]], [row])
-        return out
-
-    def _learn_words(self, words: Sequence[str], rows: Sequence[Matrix]) -> None:
-        # Single words of ordinary length, and nothing of the query they came from.
-        if self.embedder is None:
-            return
-        name, asked = self.embedder.name, self.caches.asked
-        for word, row in zip(words, rows, strict=True):
-            if len(word) <= _LONGEST_ASKED:
-                asked.put((name, word), row.copy(), row.nbytes + 300)
+            unseen: list[int] = []
+            for place in missing:
+                row = self.caches.vectors.peek((name, words[place].encode()))
+                if row is None:
+                    unseen.append(place)
+                else:
+                    found[place] = WordVector.of(row)
+            if unseen:
+                fresh = word_vectors(table, [words[place] for place in unseen])
+                for place, vector in zip(unseen, fresh, strict=True):
+                    found[place] = vector
+            for place in missing:
+                # Single words of ordinary length, and nothing of the query they came from.
+                if len(words[place]) <= _LONGEST_ASKED and (learnt := found[place]) is not None:
+                    asked.put((name, words[place]), learnt, learnt.row.nbytes + 400)
+        return cast(list[WordVector], found)
 
     def _vectors(
         self, keys: Sequence[tuple[str, bytes]], make: Callable[[Sequence[int]], Matrix]

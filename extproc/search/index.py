@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -74,12 +75,12 @@ class Explained:
 
 
 class _Ranked(NamedTuple):
-    """``places``: positions of the best in ``lexical`` and ``cosine``."""
+    """``places``: positions of the best in ``lexical`` and ``cosine``; ``rows``: theirs in the catalogue."""
 
-    rows: Rows
-    scores: Floats
+    rows: list[int]
+    scores: list[float]
     named: dict[int, int]
-    places: Rows
+    places: list[int]
     lexical: Floats
     cosine: Floats | None
     gate: float
@@ -220,10 +221,12 @@ class ToolIndex:
         if mask is not None:
             named = {row: rank for row, rank in named.items() if mask[row]}
         if named:
-            places = np.array(list(named)) if rows is None else np.searchsorted(rows, list(named))
+            rows_named = list(named)
+            places = rows_named if rows is None else np.searchsorted(rows, rows_named).tolist()
             top, scores = _named_first(top, scores, places, list(named.values()))
         top, scores = top[:k], scores[:k]
-        return _Ranked(top if rows is None else rows[top], scores, named, top, lexical, cosine, gate, match)
+        found = top if rows is None else rows[top].tolist()
+        return _Ranked(found, scores, named, top, lexical, cosine, gate, match)
 
     def _order(
         self,
@@ -234,13 +237,13 @@ class ToolIndex:
         vectors: QueryVectors | None,
         rows: Rows | None,
         k: int,
-    ) -> tuple[Rows, Floats, float]:
+    ) -> tuple[list[int], list[float], float]:
         """Positions in ``rows``, best first and at least ``k`` if so many match; their scores; the gate."""
         settings = self._core.engine.settings
         if cosine is None or vectors is None:
             top = best(lexical, k)
             top = top[lexical[top] > 0]
-            return top, lexical[top], 1.0
+            return top.tolist(), lexical[top].tolist(), 1.0
         gate = lexical_weight(match, lexical, cover, settings.lexical_weight)
         if settings.fusion == "rrf":
             fused = reciprocal_rank(lexical, cosine, gate)
@@ -261,21 +264,20 @@ class ToolIndex:
                 likeness = words.likeness(vectors, top if rows is None else rows[top])
                 scores = refined(scores, nearness[top] * np.float32(scale), likeness, share)
         keep = worth_showing(lexical, cosine, top)
-        if keep is not None:
-            top, scores = top[keep], scores[keep]
         # Candidates are in catalogue order, which decides between equal scores.
-        order = (-scores).argsort(kind="stable")
-        return top[order], scores[order], gate
+        ranked = zip((-scores).tolist(), top.tolist(), strict=True)
+        order = sorted(ranked if keep is None else compress(ranked, keep))
+        return [row for _, row in order], [-score for score, _ in order], gate
 
     def _hits(self, ranked: _Ranked) -> list[Hit]:
         tools = self._core.catalogue.tools
         return [
             Hit(tools[row], score, ranked.named.get(row, 2) < 2)
-            for row, score in zip(ranked.rows.tolist(), ranked.scores.tolist(), strict=True)
+            for row, score in zip(ranked.rows, ranked.scores, strict=True)
         ]
 
     def _explain(self, ranked: _Ranked, place: int, hit: Hit) -> Explained:
-        core, row, at = self._core, int(ranked.rows[place]), int(ranked.places[place])
+        core, row, at = self._core, ranked.rows[place], ranked.places[place]
         words = core.matcher.words_of(ranked.match, row)
         named = Named(hit.tool, *split_name(hit.tool.name, core.separator))
         document = core.engine.prepare(Readings([named]))[0].fields
@@ -286,14 +288,14 @@ class ToolIndex:
         return Explained(place + 1, hit, float(ranked.lexical[at]), by_field, shown, cosine, ranked.gate)
 
 
-def _named_first(top: Rows, scores: Floats, named: Rows, ranks: list[int]) -> tuple[Rows, Floats]:
+def _named_first(
+    top: list[int], scores: list[float], named: list[int], ranks: list[int]
+) -> tuple[list[int], list[float]]:
     """Tools that the query names before the others; the better-named first, then the better-ranked."""
-    place = {int(row): i for i, row in enumerate(top)}
-    first = sorted(
-        (rank, place.get(int(row), len(top)), int(row)) for row, rank in zip(named, ranks, strict=True)
-    )
-    front = [row for _, _, row in first]
-    rest = [i for i, row in enumerate(top) if int(row) not in set(front)]
-    lowest = float(scores[-1]) if len(scores) else 0.0
-    found = [float(scores[i]) if i < len(top) else lowest for _, i, _ in first]
-    return np.array([*front, *top[rest]], np.intp), np.array([*found, *scores[rest]], np.float32)
+    score_of = dict(zip(top, scores, strict=True))
+    place = {row: i for i, row in enumerate(top)}
+    first = sorted((rank, place.get(row, len(top)), row) for row, rank in zip(named, ranks, strict=True))
+    lowest = scores[-1] if scores else 0.0
+    front = {row: score_of.get(row, lowest) for _, _, row in first}
+    both = front | {row: score for row, score in score_of.items() if row not in front}
+    return list(both), list(both.values())

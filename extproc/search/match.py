@@ -62,8 +62,11 @@ class Matcher:
     def match(self, asked: Sequence[Asked], mask: Mask | None = None) -> Match:
         """Scores over the whole catalogue; with ``mask`` only words of the tools it selects are known."""
         found = self._find(asked, mask)
-        score, cover = self._sums([pair for each in found for pair in each.terms])
-        np.minimum(cover, 1, out=cover)
+        terms = [pair for each in found for pair in each.terms]
+        score, cover = self._sums(terms)
+        # Different words of a name add up to 1 at most.
+        if len({term for term, _ in terms}) < len(terms):
+            np.minimum(cover, 1, out=cover)
         score *= 1 + NAME_BOOST * cover
         known, total = 0.0, 0
         whole = {each.asked.text for each in found if each.terms}

@@ -6,9 +6,9 @@ for words): 1 for equal words, 0 for words without a common pair.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from operator import neg
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 SHORTEST = 4
 """Characters a word must have: shorter words look like too many others."""
 _BUCKETS = 1 << 16
+_ROUNDING = 1e-6
 
 
 class Near:
@@ -34,7 +35,8 @@ class Near:
         ends = [*start[1:].tolist(), len(owner)]
         pairs = zip(bucket[start].tolist(), start.tolist(), ends, strict=False)
         self._owners = {pair: owner[a:b] for pair, a, b in pairs}
-        self._count = np.bincount(owner, minlength=len(chosen)).astype(np.float32)
+        self._count = np.bincount(owner, minlength=len(chosen)).astype(np.float64)
+        self._halves = 1.0, self._count / 2
 
     def find(
         self, word: str, alike: float, accept: Callable[[int], bool], most: int = 3
@@ -47,20 +49,26 @@ class Near:
             return ()
         points = [10, *map(ord, word), 10]
         buckets = {((a << 8) ^ b) & (_BUCKETS - 1) for a, b in pairwise(points)}
-        owners = self._owners
+        owners, size = self._owners, len(buckets)
         spans = [owners[bucket] for bucket in buckets if bucket in owners]
         if not spans:
             return ()
         shared = np.bincount(np.concatenate(spans, dtype=np.intp), minlength=len(self._words))
-        # A word has at least the pairs it shares: fewer than this many are never enough.
-        enough = math.ceil(alike * len(buckets) / (2 - alike) - 1e-6)
-        some = (shared >= max(enough, 1)).nonzero()[0]
+        # Likeness is 2 shared / (count + size); what rounding lets through is looked at again.
+        last, halves = self._halves
+        if last != alike:
+            halves = self._count * (alike / 2)
+            self._halves = alike, halves
+        some = (shared - halves >= alike * size / 2 - _ROUNDING).nonzero()[0]
         if not len(some):
             return ()
-        likeness = 2 * shared[some] / (self._count[some] + len(buckets))
-        order = (-likeness).argsort(kind="stable")
+        likeness = [
+            2 * pairs / (count + size)
+            for pairs, count in zip(shared[some].tolist(), self._count[some].tolist(), strict=True)
+        ]
         found: list[tuple[int, float]] = []
-        for place, alikeness in zip(some[order].tolist(), likeness[order].tolist(), strict=True):
+        for unlikeness, place in sorted(zip(map(neg, likeness), some.tolist(), strict=True)):
+            alikeness = -unlikeness
             if alikeness < alike or (found and (len(found) >= most or alikeness < found[0][1] - 0.1)):
                 break
             term = self._terms[place]

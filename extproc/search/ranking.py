@@ -58,17 +58,19 @@ def wordwise_share(weight: float, known: float) -> float:
     return (1 - weight) * (WORDWISE + WORDWISE_FOREIGN * (1 - known))
 
 
-def worth_showing(lexical: Floats, cosine: Floats, top: Rows) -> NDArray[np.bool_] | None:
+def worth_showing(lexical: Floats, cosine: Floats, top: Rows) -> list[bool] | None:
     """Which of the candidates ``top`` are found at all: those with a word of the query, or near enough to it.
 
     None for all of them.
     The bounds are low on purpose: nonsense and a need in another language overlap between 0.2 and 0.4.
     """
-    with_word = lexical[top] > 0
-    words = int(np.count_nonzero(with_word))
-    if words == len(top):
+    by_words = lexical[top].tolist()
+    if not by_words or min(by_words) > 0:
         return None
     best = max(float(np.maximum.reduce(cosine)), 0.0)
-    if best < NOISE and not words:
-        return with_word
-    return np.asarray(with_word | (cosine[top] > max(NEAR_BEST * best, 0.0)))
+    if best < NOISE and max(by_words) <= 0:
+        return [False] * len(by_words)
+    enough = max(NEAR_BEST * best, 0.0)
+    return [
+        score > 0 or nearness > enough for score, nearness in zip(by_words, cosine[top].tolist(), strict=True)
+    ]

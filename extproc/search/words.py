@@ -78,8 +78,8 @@ class Analyzer:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._english: Any = snowballstemmer.stemmer("english")
-        self._lithuanian: Any = snowballstemmer.stemmer("lithuanian")
+        self._english = _stemmer("english")
+        self._lithuanian = _stemmer("lithuanian")
         self._plain: dict[str, tuple[str, ...]] = {}
         self._stems: dict[tuple[str, bool], tuple[str, ...]] = {}
         self._asked: dict[tuple[str, bool], tuple[Asked, ...]] = {}
@@ -124,7 +124,11 @@ class Analyzer:
     def _asked_span(self, span: str, lithuanian: bool) -> tuple[Asked, ...]:
         keep = len(span) <= MAX_WORD
         if keep and span.isascii() and span.isalpha() and span.islower():
-            found = tuple(self._asked_part(span, "", lithuanian, keep))
+            # Most words: nothing to split and nothing to fold.
+            found: tuple[Asked, ...] = ()
+            if span not in ENGLISH:
+                near = len(span) > 3 and span not in FOREIGN
+                found = (Asked(span, self._forms(span, lithuanian, keep), "", near),)
         else:
             words: list[Asked] = []
             for chunk in _CHUNK.findall(span):
@@ -181,11 +185,19 @@ class Analyzer:
         found = self._stems.get((part, lithuanian))
         if found is None:
             folded = fold(part)
-            forms = [self._stem(part)]
-            if folded != part:
-                forms.append(self._stem(folded))
-            if lithuanian:
-                forms += self._lithuanian_forms(part, folded)
+            alike = folded == part
+            number = part.isdigit()
+            with self._lock:
+                stem = self._english.stemWord
+                forms = [part if len(part) < 3 or number else stem(part)]
+                if not alike:
+                    forms.append(folded if len(folded) < 3 or folded.isdigit() else stem(folded))
+                if lithuanian and len(part) > 3 and not number:
+                    # The mark keeps Lithuanian stems apart from English ones that happen to be spelt alike.
+                    stem = self._lithuanian.stemWord
+                    first = stem(part)
+                    forms.append("~" + fold(first))
+                    forms.append("~" + (first if alike else stem(folded)))
             found = tuple(dict.fromkeys(forms)) if len(forms) > 1 else (forms[0],)
             if keep:
                 if len(self._stems) >= _MEMO:
@@ -193,20 +205,12 @@ class Analyzer:
                 self._stems[part, lithuanian] = found
         return found
 
-    def _stem(self, word: str) -> str:
-        if len(word) < 3 or word.isdigit():
-            return word
-        with self._lock:
-            return str(self._english.stemWord(word))
 
-    def _lithuanian_forms(self, word: str, folded: str) -> tuple[str, ...]:
-        # The mark keeps Lithuanian stems apart from English ones that happen to be spelt alike.
-        if len(word) < 4 or word.isdigit():
-            return ()
-        with self._lock:
-            first = self._lithuanian.stemWord(word)
-            second = first if folded == word else self._lithuanian.stemWord(folded)
-        return tuple(dict.fromkeys(("~" + fold(first), "~" + second)))
+def _stemmer(language: str) -> Any:
+    stemmer = snowballstemmer.stemmer(language)
+    # PyStemmer's own memo takes longer than a stem, and ours comes before it.
+    stemmer.maxCacheSize = 0
+    return stemmer
 
 
 def _parts(chunk: str) -> list[str]:

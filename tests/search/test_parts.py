@@ -10,7 +10,15 @@ from hypothesis.extra.numpy import arrays
 
 from extproc.search import Caches, Engine, ToolIndex
 from extproc.search.cache import ByteCache
-from extproc.search.dense import FUNCTION_WORD, UNKNOWN_WORD, QueryWords, nearest_part, product
+from extproc.search.dense import (
+    FUNCTION_WORD,
+    UNKNOWN_WORD,
+    QueryWords,
+    ToolWords,
+    WordVector,
+    nearest_part,
+    product,
+)
 from extproc.search.fusion import best, reciprocal_rank, z_score
 from extproc.search.match import Matcher
 from extproc.search.measure import interval, measure
@@ -180,12 +188,33 @@ def test_a_product_in_blocks_is_the_product(few: int) -> None:
     np.testing.assert_allclose(nearest_part(rows, columns), (rows @ columns.T).max(1), rtol=1e-4, atol=1e-4)
 
 
+def asked(query: str, rows: np.ndarray) -> QueryWords:
+    reading = Reading.of(query)
+    return QueryWords(reading, tuple(dict.fromkeys(reading.words)), [WordVector.of(row) for row in rows])
+
+
 def test_a_part_is_the_weighted_sum_of_its_words() -> None:
-    reading = Reading.of("the red parcel")
-    words = QueryWords(reading, reading.words, np.eye(3, dtype=np.float32))
-    found = words.weighed({"red": 0.2}).parts[0]
-    expected = np.array([FUNCTION_WORD, 0.2, UNKNOWN_WORD])
-    np.testing.assert_allclose(found, expected / np.linalg.norm(expected), rtol=1e-5)
+    found = asked("the red parcel", np.eye(3, dtype=np.float32)).weighed({"red": 0.2}).parts[0]
+    expected = np.array([0.2, UNKNOWN_WORD, FUNCTION_WORD])
+    np.testing.assert_allclose(found[[1, 2, 0]], expected / np.linalg.norm(expected), rtol=1e-5)
+
+
+@pytest.mark.parametrize("query", ["red parcel box", "red parcel box red", "red box parcel. parcel box red."])
+def test_every_word_of_a_part_counts_alike_whatever_its_length(query: str) -> None:
+    directions = np.eye(3, 4, dtype=np.float32)
+    words = ToolWords([["x"], ["y"], []], {"x": np.array([3, 0, 0, 4], np.float32), "y": directions[1]}, 4)
+    expected = [(0.6**2 + 0 + 0) / 3, 1 / 3, 0]
+    for lengths in ([1, 1, 1], [7, 0.5, 100]):
+        vectors = asked(query, directions * np.array(lengths, np.float32)[:, None]).weighed({})
+        np.testing.assert_allclose(words.likeness(vectors, np.arange(3)), expected, rtol=0.02)
+        np.testing.assert_allclose(np.linalg.norm(vectors.parts, axis=1), 1, rtol=1e-6)
+
+
+def test_a_query_of_nothing_known_is_like_nothing() -> None:
+    vectors = asked("red parcel", np.zeros((2, 4), np.float32)).weighed({})
+    assert not vectors.parts.any()
+    words = ToolWords([["x"]], {"x": np.ones(4, np.float32)}, 4)
+    assert words.likeness(vectors, np.arange(1)).tolist() == [0]
 
 
 def test_a_word_of_every_tool_tells_nothing_apart() -> None:

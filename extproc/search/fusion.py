@@ -15,9 +15,9 @@ def centred(scores: Floats) -> tuple[Floats, float]:
     if not len(scores):
         return scores, 0.0
     # Bare reductions and a dot product: mean() and std() take several times as long for these sizes.
-    distance = scores - np.float32(np.add.reduce(scores) / len(scores))
+    distance = scores - float(np.add.reduce(scores)) / len(scores)
     deviation = math.sqrt(float(distance.dot(distance)) / len(scores))
-    return np.asarray(distance, np.float32), 1 / deviation if deviation >= 1e-6 else 0.0
+    return distance, 1 / deviation if deviation >= 1e-6 else 0.0
 
 
 def z_score(scores: Floats) -> Floats:

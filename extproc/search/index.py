@@ -251,10 +251,10 @@ class ToolIndex:
             scores = fused[top]
         else:
             nearness, scale = centred(cosine)
-            fused = nearness * np.float32((1 - gate) * scale)
+            fused = nearness * ((1 - gate) * scale)
             if gate > 0:
                 by_words, word_scale = centred(lexical)
-                by_words *= np.float32(gate * word_scale)
+                by_words *= gate * word_scale
                 fused += by_words
             top = candidates(fused, max(CANDIDATES, 2 * k))
             scores = fused[top]
@@ -262,7 +262,7 @@ class ToolIndex:
             if words is not None:
                 share = wordwise_share(gate, known_gate(match))
                 likeness = words.likeness(vectors, top if rows is None else rows[top])
-                scores = refined(scores, nearness[top] * np.float32(scale), likeness, share)
+                scores = refined(scores, nearness[top] * scale, likeness, share)
         keep = worth_showing(lexical, cosine, top)
         # Candidates are in catalogue order, which decides between equal scores.
         ranked = zip((-scores).tolist(), top.tolist(), strict=True)

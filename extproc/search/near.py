@@ -79,7 +79,7 @@ class Near:
     @property
     def nbytes(self) -> int:
         owners = sum(200 + owner.nbytes for owner in self._owners.values())
-        return owners + self._count.nbytes + 16 * len(self._words)
+        return owners + 2 * self._count.nbytes + 16 * len(self._words)
 
 
 def _pairs(words: Sequence[str]) -> NDArray[np.int64]:

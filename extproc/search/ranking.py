@@ -49,8 +49,11 @@ def refined(scores: Floats, cosine_z: Floats, likeness: Floats, share: float) ->
     distance, scale = centred(likeness)
     if not scale:
         return scores
-    alike = distance * np.float32(_SPREAD * scale)
-    return np.asarray(scores + np.float32(share) * (alike - cosine_z), np.float32)
+    distance *= _SPREAD * scale
+    distance -= cosine_z
+    distance *= share
+    distance += scores
+    return distance
 
 
 def wordwise_share(weight: float, known: float) -> float:

@@ -11,6 +11,7 @@ import math
 import re
 from array import array
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 import sentencepiece
@@ -102,18 +103,15 @@ def _model(vocabulary: Sequence[tuple[str, float]]) -> bytes:
     name = "<unknown>"
     while name in known:
         name += ">"
-    raw = np.array([score for _, score in vocabulary], "<f4").tobytes()
+    texts = [piece.encode() for piece, _ in vocabulary]
     # Fields 1 (text) and 2 (score) of each piece, field 1 of the model.
     heads: dict[int, bytes] = {}
-    out: list[bytes] = []
-    for i, (piece, _) in enumerate(vocabulary):
-        text = piece.encode()
-        size = len(text)
-        head = heads.get(size)
-        if head is None:
-            inner = b"\x0a" + _varint(size)
-            head = heads[size] = b"\x0a" + _varint(len(inner) + size + 5) + inner
-        out += (head, text, b"\x15", raw[4 * i : 4 * i + 4])
+    for size in set(map(len, texts)):
+        inner = b"\x0a" + _varint(size)
+        heads[size] = b"\x0a" + _varint(len(inner) + size + 5) + inner
+    raw = np.array([score for _, score in vocabulary], "<f4").tobytes()
+    scores = (b"\x15" + raw[at : at + 4] for at in range(0, len(raw), 4))
+    out = list(chain.from_iterable(zip(map(heads.__getitem__, map(len, texts)), texts, scores, strict=True)))
     # Field 3 of the unknown piece: its type, 2.
     last = b"\x0a" + _varint(len(name)) + name.encode() + b"\x18\x02"
     # Field 3 of the model, the normaliser: no prefix, no white space removed or replaced.

@@ -98,6 +98,8 @@ COMMANDS = [
     "envoy --server a=h:1 --catalogue-listen 127.0.0.1:10001 --gateway-listen 0.0.0.0:80",
     "envoy --server a=h:1/x --server b=h:2 --direct-listen 127.0.0.1:10002",
     "envoy --server a=h:1/x --server b=h:2 --catalogue-path /raw --profile /mcp/a=a",
+    "envoy --server a=h:1/x --server b=h:2 --repeat",
+    f"envoy --server a=h:1 --repeat --mode full-duplex --catalogue-listen 127.0.0.1:10001 {JWT}",
     f"envoy --server a=h:1 {JWT} --attribute sub --attribute tenant",
     f"envoy --listen h:1 {TLS}",
     "envoy-gateway --route r --gateway g --namespace n --service s",
@@ -176,6 +178,9 @@ def test_options_show_in_the_output(capsys: pytest.CaptureFixture[str]) -> None:
         (["agentgateway", "--server", "a=h:1", "--listen", "unix:/x"], "not a unix socket"),
         (["agentgateway", "--server", "a=h:1", "--catalogue-listen", "127.0.0.1:3000"], "own port"),
         (["agentgateway", "--server", "a=h:1", "--profile", "/x=y"], "not used by agentgateway"),
+        (["agentgateway", "--server", "a=h:1", "--repeat"], "not used by agentgateway"),
+        (["envoy", "--repeat"], "not used by envoy without --server"),
+        (["istio", "--repeat"], "not used by istio"),
         (["agentgateway", "--server", "a=h:1", "--token-attribute", "t"], "--token-attribute needs"),
         (
             ["agentgateway", "--server", "a=h:1", *JWT.split(), "--token-attribute", "sub"],

@@ -45,6 +45,7 @@ from extproc.exchange.transitions import Phase, Step, step
 from extproc.settings import Limits, Server
 
 _METHODS = {each: f"_{each.value}" for each in Step}
+_DECIDING = frozenset((Phase.DECIDING_REQUEST, Phase.DECIDING_RESPONSE))
 _JSON = ("content-type", "application/json")
 _FAILURE = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error"}}'
 
@@ -56,8 +57,13 @@ class Exchange:
         self._opening = opening
         self._limits = limits
         self._rule = modes.REQUEST_RULES[opening.request_mode]
-        self._closes_early = modes.may_close_early(opening, server)
-        self._reading_mode = modes.reading_mode(opening, server)
+        self._closes_early, self._reading_mode = modes.response_rules(
+            opening.request_mode,
+            opening.response_mode,
+            opening.dialect,
+            server.early_close,
+            server.response_mode,
+        )
         self._phase = Phase.START
         self._queue: deque[Event] = deque()
         self._headers: Headers = ()
@@ -77,7 +83,7 @@ class Exchange:
 
     def receive(self, event: Event) -> list[Command]:
         """The commands an event leads to.  Events that come while a decision is open wait for it."""
-        if self._phase in (Phase.DECIDING_REQUEST, Phase.DECIDING_RESPONSE):
+        if self._phase in _DECIDING:
             self._queue.append(event)
             return []
         commands: list[Command] = getattr(self, _METHODS[step(self._phase, event)])(event)
@@ -100,7 +106,7 @@ class Exchange:
                 return []
             case _:
                 raise TypeError(f"{type(decision).__name__} decides nothing in phase {self._phase.name}")
-        while self._queue and self._phase not in (Phase.DECIDING_REQUEST, Phase.DECIDING_RESPONSE):
+        while self._queue and self._phase not in _DECIDING:
             commands += self.receive(self._queue.popleft())
         return commands
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, TypeAlias
 
-from extproc.exchange.messages import BodyMode, Dialect, Headers, Opening
-from extproc.settings import Server
+from extproc.exchange.messages import BodyMode, Dialect, Headers
 
 WITH_MESSAGES = frozenset(("POST", "PUT", "PATCH"))
 """Methods whose bodies are read: MCP has POST alone, lenient servers may take the others for it."""
@@ -48,26 +49,45 @@ REQUEST_RULES: dict[BodyMode, RequestRule] = {
 }
 
 
-def may_close_early(opening: Opening, server: Server) -> bool:
-    """Whether ending the gRPC stream before the response phase lets the gateway carry on alone.
+EarlyClose: TypeAlias = Literal["auto", "always", "never"]
+ResponseMode: TypeAlias = Literal["auto", "buffered", "streamed"]
 
-    Envoy does; agentgateway answers 500 when a response phase was due.  In full duplex data would be lost.
+
+@lru_cache(maxsize=256)
+def response_rules(
+    request: BodyMode,
+    response: BodyMode,
+    dialect: Dialect,
+    early_close: EarlyClose,
+    response_mode: ResponseMode,
+) -> tuple[bool, BodyMode]:
+    """Whether the gRPC stream may end before the response phase, and the body mode a response is read in.
+
+    The first three are the gateway's, the others the settings of those names.
     """
-    if BodyMode.FULL_DUPLEX in (opening.request_mode, opening.response_mode):
+    closes = _may_close_early(request, response, dialect, early_close)
+    return closes, _reading(response, dialect, response_mode)
+
+
+def _may_close_early(
+    request: BodyMode, response: BodyMode, dialect: Dialect, early_close: EarlyClose
+) -> bool:
+    # Envoy carries on alone; agentgateway answers 500 when a response phase was due. In full duplex data
+    # would be lost.
+    if BodyMode.FULL_DUPLEX in (request, response):
         return False
-    if server.early_close == "auto":
-        return opening.dialect is Dialect.ENVOY
-    return server.early_close == "always"
+    if early_close == "auto":
+        return dialect is Dialect.ENVOY
+    return early_close == "always"
 
 
-def reading_mode(opening: Opening, server: Server) -> BodyMode:
-    """The body mode in which a response is read."""
-    if opening.response_mode is not BodyMode.NONE:
-        return opening.response_mode
-    if server.response_mode != "auto":
-        return BodyMode.STREAMED if server.response_mode == "streamed" else BodyMode.BUFFERED
+def _reading(response: BodyMode, dialect: Dialect, response_mode: ResponseMode) -> BodyMode:
+    if response is not BodyMode.NONE:
+        return response
+    if response_mode != "auto":
+        return BodyMode.STREAMED if response_mode == "streamed" else BodyMode.BUFFERED
     # STREAMED knows no buffer limit and lets events through one by one; agentgateway does not implement it.
-    return BodyMode.STREAMED if opening.dialect is Dialect.ENVOY else BodyMode.BUFFERED
+    return BodyMode.STREAMED if dialect is Dialect.ENVOY else BodyMode.BUFFERED
 
 
 def carries_message(headers: Headers) -> bool:

@@ -56,6 +56,8 @@ class Known(msgspec.Struct, frozen=True):
 
 def decide(route: Opens | Lists | CallsMeta | CallsDirect, known: Known) -> OnRequest:
     match route:
+        case CallsMeta(call, Meta.CALL_READ | Meta.CALL_WRITE | Meta.CALL_DESTRUCTIVE as meta, raw):
+            return _call(call, meta, arguments.call(raw, meta), known)
         case Opens(call):
             if not known.settings.instructions.enabled and not known.route:
                 return PassThrough() if call.unchanged is None else Forward(call.unchanged)
@@ -70,10 +72,8 @@ def decide(route: Opens | Lists | CallsMeta | CallsDirect, known: Known) -> OnRe
             return _search(call, arguments.search(raw), known)
         case CallsMeta(call, Meta.DESCRIBE, raw):
             return _describe(call, arguments.describe(raw), known)
-        case CallsMeta(call, Meta.CALL_READ_MANY, raw):
+        case CallsMeta(call, _, raw):
             return _call_many(call, raw, known)
-        case CallsMeta(call, meta, raw):
-            return _call(call, meta, arguments.call(raw, meta), known)
 
 
 def notified(name: str, settings: Settings) -> PassThrough | Reply:

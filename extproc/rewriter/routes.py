@@ -191,8 +191,9 @@ def _routes(name: str) -> bool:
 
 def _misspells(members: Members, known: frozenset[str]) -> bool:
     """Whether a member is a known one but for its case: lenient parsers take it for that."""
-    others = members.keys() - known
-    return bool(others) and any(name.casefold() in known for name in others)
+    if members.keys() <= known:
+        return False
+    return any(name.casefold() in known for name in members.keys() - known)
 
 
 def _invalid(envelope: Members, why: str) -> Refused:

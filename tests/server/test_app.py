@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 import grpc
@@ -15,7 +17,7 @@ import pytest
 from extproc.codec.wire_pb2 import ProcessingResponse
 from extproc.config_sources import Loaded
 from extproc.exchange.messages import Forward
-from extproc.server.app import App
+from extproc.server.app import App, schedule_in_batches
 from extproc.server.service import SERVICE
 from extproc.server.sockets import AddressInUse
 from extproc.settings import Server, Settings
@@ -150,3 +152,15 @@ async def test_an_address_that_is_taken_is_named(which: str, caplog: pytest.LogC
             with pytest.raises(AddressInUse, match=taken):
                 await run.task
     assert run.decider.closed == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="a policy of Linux")
+@pytest.mark.parametrize(("before", "after"), [("SCHED_OTHER", "SCHED_BATCH"), ("SCHED_IDLE", "SCHED_IDLE")])
+def test_the_process_is_scheduled_in_batches_unless_told_otherwise(before: str, after: str) -> None:
+    def policy() -> int:
+        os.sched_setscheduler(0, getattr(os, before), os.sched_param(0))
+        schedule_in_batches()
+        return os.sched_getscheduler(0)
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(policy).result() == getattr(os, after)

@@ -196,3 +196,41 @@ def test_a_schema_is_compiled_once_for_its_digest(monkeypatch: pytest.MonkeyPatc
         assert checker.check(schema, b"one", b"{}") == Valid()
         assert isinstance(checker.check(broken, b"two", b"{}"), Unchecked)
     assert compiled == [schema, broken]
+
+
+def test_compiled_schemas_are_bounded_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[bytes] = []
+    genuine = check.compile_schema
+
+    def counted(schema: bytes, depth: int, nodes: int) -> object:
+        compiled.append(schema)
+        return genuine(schema, depth, nodes)
+
+    monkeypatch.setattr(check, "compile_schema", counted)
+    checker = Checker(64, 20_000, schemas=2)
+    one, two, three = (b'{"type":"object","title":"%d"}' % number for number in (1, 2, 3))
+    for schema in (one, two, three, two, three, one):
+        assert checker.check(schema, schema, b"{}") == Valid()
+    assert compiled == [one, two, three, one]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "valid"),
+    [
+        (b'{"t":"\\ud800","n":1}', True),
+        (b'{"t":"\\ud800","n":"1"}', False),
+        (b'{"n":1e400}', False),
+        (b'{"n":-1e400}', True),
+        (b'{"n":NaN}', True),
+        (b'{"n":123456789012345678901234567890}', False),
+        (b'{"n":-123456789012345678901234567890}', True),
+    ],
+)
+def test_what_the_quickest_parser_does_not_take_is_checked_all_the_same(
+    arguments: bytes, valid: bool
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"t": {"type": "string"}, "n": {"type": "number", "maximum": 2**64}},
+    }
+    assert isinstance(verdict(schema, arguments), Valid if valid else Invalid)

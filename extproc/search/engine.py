@@ -169,7 +169,9 @@ class Engine:
             for place in missing:
                 # Single words of ordinary length, and nothing of the query they came from.
                 if len(words[place]) <= _LONGEST_ASKED and (learnt := found[place]) is not None:
-                    asked.put((name, words[place]), learnt, learnt.row.nbytes + 400)
+                    # A copy: a view would keep the rows of all other words of its query in memory, uncounted.
+                    kept = WordVector(learnt.row.copy(), learnt.length)
+                    asked.put((name, words[place]), kept, kept.row.nbytes + 400)
         return cast(list[WordVector], found)
 
     def _vectors(

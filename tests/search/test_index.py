@@ -349,3 +349,15 @@ def test_odd_schemas_are_tools_without_parameters(schema: bytes) -> None:
 
 _WORDS = ToolIndex.build(office())
 _PIECES = ToolIndex.build(office(), Engine(Pieces()))
+
+
+def test_a_word_that_is_kept_keeps_nothing_of_its_query() -> None:
+    """A view of the query's rows would hold them all, though only its own bytes are counted."""
+    embedder = Pieces()
+    engine = Engine(embedder)
+    index = ToolIndex.build(office(), engine)
+    index.search("zebrafishes " + " ".join(f"{letter * 60}" for letter in "abcdefgh"), 3)
+    kept = engine.caches.asked.get((embedder.name, "zebrafishes"))
+    assert kept is not None
+    assert kept.row.base is None
+    assert engine.caches.asked.get((embedder.name, "a" * 60)) is None

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.expect import names
-from tests.e2e.office import bodies, calls, catalogue, finds, hits, token, tool
+from tests.e2e.office import bodies, calls, catalogue, finds, hits, token, tool, until
 from tests.harness import stack
 from tests.harness.client import LEGACY, MODERN, Wire
+from tests.harness.servers import Fixture
 from tests.harness.stack import Stack
 
 VERSIONS = [LEGACY[-1], MODERN]
@@ -51,6 +55,40 @@ def showing(running: Stack) -> Iterator[Stack]:
     yield running
     running.office.reset()
     running.office.replace_catalogue(catalogue())
+
+
+async def test_callers_that_came_together_are_not_refreshed_together(tmp_path: Path) -> None:
+    """Their lists are of one age and in use; the server is asked for them again over a part of their life."""
+    callers = [token() for _ in range(24)]
+    settings = {**PLAIN, "catalog": {"ttl": 6.0}}
+    with stack.single_upstream(tmp_path, catalogue_route=True, **settings) as running:
+        async with contextlib.AsyncExitStack() as opened:
+            wires = [
+                await opened.enter_async_context(Wire(running.url, MODERN, caller)) for caller in callers
+            ]
+            assert all(await asyncio.gather(*(hits(wire, "fixture_echo") for wire in wires)))
+            came = times(running.office, len(callers))
+            running.office.forget()
+
+            async def all_refreshed() -> bool:
+                await asyncio.gather(*(hits(wire, "fixture_echo") for wire in wires))
+                return len(bodies(running.office, "tools/list")) >= len(callers)
+
+            await until(all_refreshed, "second lists")
+            again = times(running.office, len(callers))
+    assert spread(again) > spread(came) + 0.5
+    """Two tenths of a life and a second are meant."""
+
+
+def spread(moments: list[float]) -> float:
+    return max(moments) - min(moments)
+
+
+def times(office: Fixture, count: int) -> list[float]:
+    """When the server received the first lists, one for each caller, in seconds."""
+    found = [entry["time"] for entry in office.received() if b"tools/list" in base64.b64decode(entry["body"])]
+    assert len(found) >= count
+    return found[:count]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 import json
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +54,7 @@ class State:
             "headers": [list(pair) for pair in request.headers],
             "body": base64.b64encode(request.body).decode(),
             "status": 0,
+            "time": time.monotonic(),
         }
         if len(self.received) < KEPT:
             self.received.append(entry)

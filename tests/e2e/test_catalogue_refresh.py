@@ -60,7 +60,7 @@ def showing(running: Stack) -> Iterator[Stack]:
 async def test_callers_that_came_together_are_not_refreshed_together(tmp_path: Path) -> None:
     """Their lists are of one age and in use; the server is asked for them again over a part of their life."""
     callers = [token() for _ in range(24)]
-    settings = {**PLAIN, "catalog": {"ttl": 6.0}}
+    settings = {**PLAIN, "catalog": {"ttl": 4.0}}
     with stack.single_upstream(tmp_path, catalogue_route=True, **settings) as running:
         async with contextlib.AsyncExitStack() as opened:
             wires = [

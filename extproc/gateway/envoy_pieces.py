@@ -12,6 +12,7 @@ from extproc.gateway.options import (
     PROFILE_METADATA,
     Address,
     HostPort,
+    Internal,
     Options,
     UnixSocket,
 )
@@ -121,14 +122,16 @@ def ext_proc_filter(options: Options) -> Tree:
     return {"name": FILTER_NAME, "typed_config": config}
 
 
-def endpoint(address: Address) -> Tree:
+def endpoint(address: Address | Internal) -> Tree:
     if isinstance(address, UnixSocket):
         return {"pipe": {"path": address.path}}
+    if isinstance(address, Internal):
+        return {"envoy_internal_address": {"server_listener_name": address.listener}}
     return {"socket_address": {"address": address.host, "port_value": address.port}}
 
 
-def _discovery(address: Address) -> str:
-    if isinstance(address, UnixSocket):
+def _discovery(address: Address | Internal) -> str:
+    if not isinstance(address, HostPort):
         return "STATIC"
     try:
         ip_address(address.host)
@@ -152,7 +155,7 @@ def breakers(options: Options) -> Tree:
     return {"thresholds": [each]}
 
 
-def cluster(name: str, address: Address, **more: Tree) -> dict[str, Tree]:
+def cluster(name: str, address: Address | Internal, **more: Tree) -> dict[str, Tree]:
     return {
         "name": name,
         "type": _discovery(address),

@@ -9,9 +9,9 @@ that means "again" to that router.
 from __future__ import annotations
 
 from extproc.exchange.messages import METADATA_NAMESPACE, REPEATABLE
+from extproc.gateway import envoy_pieces as pieces
 from extproc.gateway.envoy_auth import TYPE
-from extproc.gateway.envoy_pieces import HTTP2, processor_breakers
-from extproc.gateway.options import Options
+from extproc.gateway.options import Internal, Options
 from extproc.gateway.yamltext import Noted, Tree, note
 
 LISTENER = "filtered"
@@ -64,32 +64,17 @@ def cluster(options: Options) -> Tree:
         "typed_config": {"@type": f"{TYPE}envoy.extensions.transport_sockets.raw_buffer.v3.RawBuffer"},
     }
     upstream = f"{TYPE}envoy.extensions.transport_sockets.internal_upstream.v3.InternalUpstreamTransport"
-    return {
-        "name": LISTENER,
-        "type": "STATIC",
-        "connect_timeout": "2s",
-        "per_connection_buffer_limit_bytes": options.buffer_limit,
-        "typed_extension_protocol_options": HTTP2,
-        "circuit_breakers": processor_breakers(options),
-        "transport_socket": {
+    return pieces.cluster(
+        LISTENER,
+        Internal(LISTENER),
+        per_connection_buffer_limit_bytes=options.buffer_limit,
+        typed_extension_protocol_options=pieces.HTTP2,
+        circuit_breakers=pieces.processor_breakers(options),
+        transport_socket={
             "name": "envoy.transport_sockets.internal_upstream",
             "typed_config": {"@type": upstream, "transport_socket": raw},
         },
-        "load_assignment": {
-            "cluster_name": LISTENER,
-            "endpoints": [
-                {
-                    "lb_endpoints": [
-                        {
-                            "endpoint": {
-                                "address": {"envoy_internal_address": {"server_listener_name": LISTENER}}
-                            }
-                        }
-                    ]
-                }
-            ],
-        },
-    }
+    )
 
 
 def decided_filter() -> Noted:

@@ -40,6 +40,13 @@ class UnixSocket:
         return f"unix:{self.path}"
 
 
+@dataclass(frozen=True, slots=True)
+class Internal:
+    """A listener of the same Envoy that has no address of its own."""
+
+    listener: str
+
+
 Address: TypeAlias = HostPort | UnixSocket
 
 

@@ -181,15 +181,21 @@ def test_the_reference_of_draft_7_agrees_on_a_tuple() -> None:
         assert isinstance(verdict(schema, value), Valid) == Draft7Validator(schema).is_valid(value)
 
 
-def test_a_schema_is_compiled_once_for_its_digest(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled: list[bytes] = []
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Every schema that is compiled, in order."""
+    found: list[bytes] = []
     genuine = check.compile_schema
 
     def counted(schema: bytes, depth: int, nodes: int) -> object:
-        compiled.append(schema)
+        found.append(schema)
         return genuine(schema, depth, nodes)
 
     monkeypatch.setattr(check, "compile_schema", counted)
+    return found
+
+
+def test_a_schema_is_compiled_once_for_its_digest(compiled: list[bytes]) -> None:
     checker = Checker(64, 20_000)
     schema, broken = b'{"type":"object"}', b'{"type":'
     for _ in range(3):
@@ -198,15 +204,7 @@ def test_a_schema_is_compiled_once_for_its_digest(monkeypatch: pytest.MonkeyPatc
     assert compiled == [schema, broken]
 
 
-def test_compiled_schemas_are_bounded_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled: list[bytes] = []
-    genuine = check.compile_schema
-
-    def counted(schema: bytes, depth: int, nodes: int) -> object:
-        compiled.append(schema)
-        return genuine(schema, depth, nodes)
-
-    monkeypatch.setattr(check, "compile_schema", counted)
+def test_compiled_schemas_are_bounded_oldest_first(compiled: list[bytes]) -> None:
     checker = Checker(64, 20_000, schemas=2)
     one, two, three = (b'{"type":"object","title":"%d"}' % number for number in (1, 2, 3))
     for schema in (one, two, three, two, three, one):

@@ -38,7 +38,7 @@ CASES = {
 async def test_the_log_has_the_line_for_either_gateway(case: str, dialect: Dialect) -> None:
     setting, config = CASES[case]
     if case == "streamed" and dialect is Dialect.AGENTGATEWAY:
-        pytest.skip("agentgateway has no such mode")
+        pytest.skip("agentgateway has no STREAMED body mode")
     world = SETUP.world()
     reply = await listing(Gateway(config.named(dialect=dialect), world.core, world.server))
     assert b"mail__send" not in reply

@@ -35,7 +35,7 @@ def test_broken_configuration_is_found(case: Case) -> None:
 def test_the_same_break_is_found_in_json(case: Case) -> None:
     """JSON with protobuf's camelCase names and tab indentation, as programs write it."""
     if case.expected == "duplicate-key":
-        pytest.skip("gone once parsed")
+        pytest.skip("a key that stands twice is gone once the file is parsed to be written as JSON")
     data = yaml.safe_load(broken(case))
     text = json.dumps(camelled(data), indent="\t")
     found = examine([parse(text.encode(), "broken.json")], case.context)

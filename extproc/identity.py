@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -26,7 +27,9 @@ class Identity:
     def of(self, profile: Profile, message: Request, session: str | None, revision: str) -> CallerContext:
         """The caller of a request that belongs to ``session`` and speaks ``revision``."""
         settings, opening = profile.settings, message.opening
-        given = with_token(message.headers, opening.attributes, settings.catalog.token_attribute)
+        given = message.headers
+        if name := settings.catalog.token_attribute:
+            given = with_token(given, opening.attributes, name)
         wanted = profile.passed_headers
         passed = tuple([header for header in given if header[0] in wanted])
         parts = credentials(settings.caller, passed, opening.attributes)
@@ -64,4 +67,9 @@ def _place(profile: str, given: Headers) -> Place:
             path = value
         elif path and authority:
             break
-    return (profile, _PORT.sub("", authority).lower(), path)
+    return (profile, _host(authority), path)
+
+
+@lru_cache(maxsize=1024)
+def _host(authority: str) -> str:
+    return _PORT.sub("", authority).lower()

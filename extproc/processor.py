@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 from cachetools import TTLCache
@@ -51,12 +51,17 @@ _REPLAY_SECONDS = 600.0
 _WAITING = 0.7
 """Share of ``server.deadline`` that a side fetch may take; the in-band path is still open after it."""
 _Pending = tuple[str, bytes]
+# A union written where it is tested would be made anew each time.
+_LATER = (CallMany, NeedCatalogue, Heavy)
+
+
+_ByCaller: TypeAlias = routes.Opens | routes.Lists | routes.CallsMeta | routes.CallsDirect
 
 
 class _Opened(msgspec.Struct, frozen=True):
     """A request of the kinds that are decided by what is known about the caller."""
 
-    route: routes.Opens | routes.Lists | routes.CallsMeta | routes.CallsDirect
+    route: _ByCaller
     known: request.Known
     profile: Profile
 
@@ -121,9 +126,10 @@ class Processor:
             if _waits_to_search(opened) or self._unsettled(opened):
                 return None
             decision = request.decide(opened.route, opened.known)
-            if isinstance(decision, CallMany | NeedCatalogue | Heavy):
+            if isinstance(decision, _LATER):
                 return None
-            self._warn_of_nameless(opened)
+            if not opened.known.caller.named:
+                self._warn_of_nameless(opened)
             return self._note(decision, opened)
         except Exception as error:
             logger.error("internal error", extra=fields(error=where(error)))
@@ -144,6 +150,8 @@ class Processor:
         """What needs no look at a catalogue is decided; for the rest, everything that is known at once."""
         profile = self._profiles[message.opening.profile]
         match route:
+            case routes.CallsMeta() | routes.CallsDirect() | routes.Lists() | routes.Opens():
+                return self._opened(message, route, profile)
             case routes.Untouched() | routes.EndsSession():
                 return PassThrough()
             case routes.Listens(session, revision):
@@ -162,6 +170,8 @@ class Processor:
                 return PassThrough()
             case routes.Resumes(session, revision):
                 return request.resume(self._identity.of(profile, message, session, revision))
+
+    def _opened(self, message: Request, route: _ByCaller, profile: Profile) -> _Opened:
         caller = self._identity.of(profile, message, route.rpc.session, route.rpc.revision)
         known = request.Known(
             caller,
@@ -243,15 +253,15 @@ class Processor:
             return decision.reply
         plan = decision.plan if isinstance(decision, Forward) else None
         match plan:
+            case None if isinstance(opened.route, routes.Lists):
+                profile.refresher.listed(caller)
+            case None | plans.Watch():
+                profile.refresher.used(caller)
             case plans.List() | plans.Search() | plans.Describe() | plans.AskAgain():
                 if not isinstance(plan, plans.List):
                     self._metrics.cold_searches.inc()
                 if caller.session is not None:
                     self._pending[caller.session, plan.rpc.upstream_id] = plan
-            case None if isinstance(opened.route, routes.Lists):
-                profile.refresher.listed(caller)
-            case None | plans.Watch():
-                profile.refresher.used(caller)
         return decision
 
     # Responses ---------------------------------------------------------------------------------------------
@@ -339,8 +349,10 @@ class Processor:
 
 
 def _waits_to_search(opened: _Opened) -> bool:
-    searches = isinstance(opened.route, routes.CallsMeta) and opened.route.tool is Meta.SEARCH
-    return searches and opened.profile.waits_to_search
+    route = opened.route
+    return (
+        opened.profile.waits_to_search and isinstance(route, routes.CallsMeta) and route.tool is Meta.SEARCH
+    )
 
 
 def _failure(message: Request | Response) -> Decision:

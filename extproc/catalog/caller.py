@@ -12,6 +12,8 @@ import msgspec
 from extproc.exchange.messages import Dialect, Headers
 from extproc.settings import Caller
 
+_pack = msgspec.msgpack.Encoder().encode
+
 CallerKey: TypeAlias = bytes
 """16 bytes of keyed BLAKE2b."""
 
@@ -82,11 +84,15 @@ def credentials(
     Verified attributes, when any configured one is present, stand in for the credential headers, so a
     refreshed token keeps its catalogue.
     """
-    verified = [("a", name, attributes[name]) for name in settings.attributes if attributes.get(name)]
-    if verified:
-        return verified
+    if settings.attributes:
+        verified = [("a", name, attributes[name]) for name in settings.attributes if attributes.get(name)]
+        if verified:
+            return verified
     wanted = _lowered(settings.headers)
-    return sorted([("h", name, value) for name, value in headers if name in wanted and value])
+    given = [("h", name, value) for name, value in headers if name in wanted and value]
+    if len(given) > 1:
+        given.sort()
+    return given
 
 
 def caller_key(
@@ -112,9 +118,10 @@ def caller_key(
             parts = [("s", "", session)]
         else:
             return None
-    pieces = [*place, "modern" if modern else "legacy"]
-    for part in parts:
-        pieces += part
-    # Lengths in front, so that no two lists of pieces come to the same text.
-    text = "".join([f"{len(piece)}:{piece}" for piece in pieces])
-    return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16, key=secret).digest()
+    pieces = (place, modern, parts)
+    # Both forms keep the pieces apart, so that no two lists of them come to the same bytes.
+    try:
+        text = _pack(pieces)
+    except UnicodeEncodeError:
+        text = ascii(pieces).encode()
+    return blake2b(text, digest_size=16, key=secret).digest()

@@ -9,6 +9,8 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Generic, Literal, Protocol, TypeVar
 
+from extproc.exchange.messages import Quick
+
 
 class Digested(Protocol):
     @property
@@ -18,7 +20,7 @@ class Digested(Protocol):
 T = TypeVar("T", bound=Digested)
 
 
-class ToolClass(StrEnum):
+class ToolClass(StrEnum, metaclass=Quick):
     """Which ``call_*`` tool may run a tool."""
 
     READ = "read"

@@ -92,10 +92,10 @@ class Exchange:
     def resume(self, decision: Decision) -> list[Command]:
         """The commands a decision leads to, and those of the events that waited for it."""
         match self._phase, decision:
-            case Phase.DECIDING_REQUEST, PassThrough():
-                commands = self._forward(Forward())
             case Phase.DECIDING_REQUEST, Forward() as forward:
                 commands = self._forward(forward)
+            case Phase.DECIDING_REQUEST, PassThrough():
+                commands = self._forward(Forward())
             case Phase.DECIDING_REQUEST, Reply() as reply:
                 commands = self._reply(reply)
             case Phase.DECIDING_RESPONSE, (Keep() | Replace()) as settled if self._reading is not None:

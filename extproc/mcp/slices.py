@@ -56,7 +56,8 @@ def members(text: bytes) -> Members:
     Raises :class:`NotAnObject`, :class:`TooDeep` or :class:`Ambiguous`.
     """
     try:
-        text.decode()
+        if not text.isascii():
+            text.decode()
         decoded = _members.decode(text)
     except RecursionError:
         raise TooDeep("nested too deeply") from None

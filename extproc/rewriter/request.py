@@ -245,13 +245,13 @@ def _call_known(call: rpc.Rpc, meta: Meta, parsed: CallArguments, tool: Tool, kn
     if problem := answers.call_problem(meta, tool, task="task" in call.params):
         return Reply(rpc.tool_error(call, problem))
     match _checked(parsed, tool, known):
-        case Heavy():
-            return Heavy()
-        case Problem(text):
-            return Reply(rpc.tool_error(call, text))
         case Reading(raw):
             plan = plans.Watch(call, known.caller, tool) if known.settings.calls.watch_results else None
             return _rewritten(call, tool.name, raw, _made_headers(call, tool, raw), plan)
+        case Problem(text):
+            return Reply(rpc.tool_error(call, text))
+        case Heavy():
+            return Heavy()
 
 
 def _checked(parsed: CallArguments, tool: Tool, known: Known) -> Reading | Problem | Heavy:
@@ -261,14 +261,14 @@ def _checked(parsed: CallArguments, tool: Tool, known: Known) -> Reading | Probl
     refused: Problem | None = None
     for reading in parsed.readings:
         match known.checker.check(tool.input_schema, tool.digest, reading.arguments, aside=known.aside):
-            case check.Heavy():
-                return Heavy()
-            case check.Invalid(problems):
-                refused = refused or Problem(answers.invalid_arguments(tool, problems, reading.note))
             case check.Valid(skipped):
                 if skipped:
                     known.tally("pattern")
                 return reading
+            case check.Heavy():
+                return Heavy()
+            case check.Invalid(problems):
+                refused = refused or Problem(answers.invalid_arguments(tool, problems, reading.note))
             case check.Unchecked(reason):
                 known.tally(reason)
                 return reading

@@ -23,6 +23,7 @@ HEADER_MISMATCH = -32020
 _ENVELOPE = frozenset({"jsonrpc", "id", "method", "params"})
 _CALL = frozenset({"name", "arguments"})
 _ROUTED = ("name", "uri")
+_ROUTING = frozenset({"mcp-method", "mcp-name"})
 _SIGNS = (b"tools", b"initialize", b"discover", b"\\")
 _METAS = {str(meta): meta for meta in Meta}
 _INTEGER = re.compile(rb"-?[0-9]+\Z")
@@ -129,8 +130,8 @@ def route(request: Request) -> Route:
     session = table.get("mcp-session-id")
     if method == "GET":
         if "last-event-id" in table:
-            return Resumes(session, _declared(table) or revisions.ASSUMED)
-        return Listens(session, _declared(table) or revisions.ASSUMED)
+            return Resumes(session, _declared(table))
+        return Listens(session, _declared(table))
     if method == "DELETE" and session:
         return EndsSession(session)
     if method not in WITH_MESSAGES or not request.body:
@@ -148,14 +149,16 @@ def route(request: Request) -> Route:
 
 
 def _message(request: Request, table: dict[str, str], envelope: Members, session: str | None) -> Route:
-    if _misspells(envelope, _ENVELOPE):
+    if not envelope.keys() <= _ENVELOPE and _misspells(envelope, _ENVELOPE):
         return _invalid(envelope, "member names are case-sensitive")
     method = slices.string(envelope.get("method"))
     if method is None:
         return Untouched()
     try:
-        params = slices.members(envelope["params"]) if slices.is_object(envelope.get("params")) else {}
-        meta = slices.members(params["_meta"]) if slices.is_object(params.get("_meta")) else {}
+        raw = envelope.get("params", b"")
+        params = slices.members(raw) if raw[:1] == b"{" else {}
+        raw = params.get("_meta", b"")
+        meta = slices.members(raw) if raw[:1] == b"{" else {}
     except ValueError as error:
         return _invalid(envelope, str(error))
     respelled = False
@@ -173,10 +176,10 @@ def _message(request: Request, table: dict[str, str], envelope: Members, session
         if method.strip().casefold() in TOUCHED:
             return _invalid(envelope, "method names are case-sensitive")
         return Respelled(slices.join(envelope)) if respelled else Untouched()
-    if method == "tools/call" and _misspells(params, _CALL):
+    if method == "tools/call" and not params.keys() <= _CALL and _misspells(params, _CALL):
         return _invalid(envelope, "member names are case-sensitive")
     revision = _revision(table, method, params, meta)
-    routing = tuple([name for name in table if name.startswith("mcp-") and _routes(name)])
+    routing = tuple([name for name in table if name in _ROUTING or name[:10] == headers.PARAM_PREFIX])
     call = rpc.Rpc(envelope["id"], method, envelope, params, revision, session, routing, respelled)
     if not _is_id(call.id):
         return Refused(rpc.http_error(400, b"null", rpc.INVALID_REQUEST, "id must be a string or an integer"))
@@ -185,14 +188,8 @@ def _message(request: Request, table: dict[str, str], envelope: Members, session
     return _method(call)
 
 
-def _routes(name: str) -> bool:
-    return name in ("mcp-method", "mcp-name") or name.startswith(headers.PARAM_PREFIX)
-
-
 def _misspells(members: Members, known: frozenset[str]) -> bool:
     """Whether a member is a known one but for its case: lenient parsers take it for that."""
-    if members.keys() <= known:
-        return False
     return any(name.casefold() in known for name in members.keys() - known)
 
 
@@ -275,19 +272,19 @@ def _array(elements: list[bytes]) -> Route:
     return Untouched()
 
 
-def _declared(table: dict[str, str]) -> str | None:
-    value = table.get("mcp-protocol-version")
-    return value.strip() if value else None
+def _declared(table: dict[str, str]) -> str:
+    return table.get("mcp-protocol-version", "").strip() or revisions.ASSUMED
 
 
 def _revision(table: dict[str, str], method: str, params: Members, meta: Members) -> str:
     if method == "initialize":
         return slices.string(params.get("protocolVersion")) or revisions.ASSUMED
-    return _declared(table) or slices.string(meta.get(revisions.META_VERSION)) or revisions.ASSUMED
+    declared = table.get("mcp-protocol-version", "").strip()
+    return declared or slices.string(meta.get(revisions.META_VERSION)) or revisions.ASSUMED
 
 
 def _is_id(raw: bytes) -> bool:
-    return raw[:1] == b'"' or _INTEGER.match(raw) is not None
+    return raw.isdigit() or raw[:1] == b'"' or _INTEGER.match(raw) is not None
 
 
 def _id_or_null(envelope: Members) -> bytes:

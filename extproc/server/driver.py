@@ -99,6 +99,7 @@ _DECISION_NAMES: Mapping[type[Decision], tuple[str, str]] = {
     Replace: ("response", "replace"),
 }
 """Side and kind, as the metrics name them."""
+_AS_IT_IS = Forward()
 _DIALECT_NAMES = {dialect: dialect.name.lower() for dialect in Dialect}
 _PLAIN = (("content-type", "text/plain; charset=utf-8"),)
 _BUSY = Immediate(503, (*_PLAIN, ("retry-after", "1")), b"too many exchanges at once, try again\n", "busy")
@@ -253,9 +254,7 @@ class Driver:
         self._metrics.decisions.made(side, name, perf_counter() - began)
         self._release(stream)
         match decision:
-            case Forward(body=None, set=(), remove=(), plan=None):
-                pass
-            case Forward():
+            case Forward() if decision.body is not None or decision != _AS_IT_IS:
                 stream.outcome = Outcome.FORWARDED
             case Reply():
                 stream.outcome = Outcome.REPLIED

@@ -65,12 +65,6 @@ class _Callers(OrderedDict[CallerKey, _Entry]):
         self._most = most
         self._counters = counters
 
-    def used(self, key: CallerKey) -> _Entry | None:
-        entry = self.get(key)
-        if entry is not None:
-            self.move_to_end(key)
-        return entry
-
     def keep(self, key: CallerKey, entry: _Entry) -> None:
         self[key] = entry
         self.move_to_end(key)
@@ -122,10 +116,11 @@ class CatalogueStore:
         To one who ``searches`` (or describes or calls) a list that was asked for again is not fresh.
         """
         counters = self.counters
-        entry = None if key is None else self._callers.used(key)
+        entry = None if key is None else self._callers.get(key)
         if key is None or entry is None:
             counters.cold += 1
             return _COLD
+        self._callers.move_to_end(key)
         now = self._clock()
         if now >= entry.expires + self._catalog.max_stale:
             counters.expired += 1

@@ -56,8 +56,8 @@ class Known(msgspec.Struct, frozen=True):
 
 def decide(route: Opens | Lists | CallsMeta | CallsDirect, known: Known) -> OnRequest:
     match route:
-        case CallsMeta(call, Meta.CALL_READ | Meta.CALL_WRITE | Meta.CALL_DESTRUCTIVE as meta, raw):
-            return _call(call, meta, arguments.call(raw, meta), known)
+        case CallsMeta() if route.tool in CLASS_OF:
+            return _call(route.rpc, route.tool, arguments.call(route.arguments, route.tool), known)
         case Opens(call):
             if not known.settings.instructions.enabled and not known.route:
                 return PassThrough() if call.unchanged is None else Forward(call.unchanged)
@@ -210,7 +210,8 @@ def _call(call: rpc.Rpc, meta: Meta, parsed: CallArguments | Problem, known: Kno
     if isinstance(parsed, Problem):
         return Reply(rpc.tool_error(call, parsed.text))
     match known.view:
-        case Warm(catalogue):
+        case Warm() as warm:
+            catalogue = warm.catalogue
             tool = catalogue.get(parsed.name)
             if tool is None and not catalogue.complete and known.route and not known.fetched:
                 return NeedCatalogue()
@@ -245,7 +246,8 @@ def _call_known(call: rpc.Rpc, meta: Meta, parsed: CallArguments, tool: Tool, kn
     if problem := answers.call_problem(meta, tool, task="task" in call.params):
         return Reply(rpc.tool_error(call, problem))
     match _checked(parsed, tool, known):
-        case Reading(raw):
+        case Reading() as reading:
+            raw = reading.arguments
             plan = plans.Watch(call, known.caller, tool) if known.settings.calls.watch_results else None
             return _rewritten(call, tool.name, raw, _made_headers(call, tool, raw), plan)
         case Problem(text):
@@ -261,8 +263,8 @@ def _checked(parsed: CallArguments, tool: Tool, known: Known) -> Reading | Probl
     refused: Problem | None = None
     for reading in parsed.readings:
         match known.checker.check(tool.input_schema, tool.digest, reading.arguments, aside=known.aside):
-            case check.Valid(skipped):
-                if skipped:
+            case check.Valid() as valid:
+                if valid.skipped:
                     known.tally("pattern")
                 return reading
             case check.Heavy():

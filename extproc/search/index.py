@@ -244,7 +244,8 @@ class ToolIndex:
             top = best(lexical, k)
             top = top[lexical[top] > 0]
             return top.tolist(), lexical[top].tolist(), 1.0
-        gate = lexical_weight(match, lexical, cover, settings.lexical_weight)
+        by_words, word_scale = centred(lexical)
+        gate = lexical_weight(match, by_words, word_scale, cover, settings.lexical_weight)
         if settings.fusion == "rrf":
             fused = reciprocal_rank(lexical, cosine, gate)
             top = candidates(fused, max(CANDIDATES, 2 * k))
@@ -253,7 +254,6 @@ class ToolIndex:
             nearness, scale = centred(cosine)
             fused = nearness * ((1 - gate) * scale)
             if gate > 0:
-                by_words, word_scale = centred(lexical)
                 by_words *= gate * word_scale
                 fused += by_words
             top = candidates(fused, max(CANDIDATES, 2 * k))

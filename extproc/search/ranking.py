@@ -14,6 +14,11 @@ NAMED_ENOUGH = 0.3
 """Share of the best tool's name that the query mentions from which words count fully."""
 UNNAMED = 0.2
 """What is left of the weight of words when the query mentions nothing of that name: a paraphrase."""
+ORDINARY, OUTSTANDING = 4.0, 9.0
+"""Deviations above the mean of the best tool by words: from the first on words are trusted without its name,
+from the second on fully, if the catalogue has all words of the query."""
+STRICTNESS = 6
+"""Power of the share of known words in that trust: paraphrases have words that no tool has."""
 WORDWISE, WORDWISE_FOREIGN = 0.1, 0.1
 """Part of the word-by-word score in the vector side, and what is added for a query of unknown words."""
 CANDIDATES = 24
@@ -32,12 +37,19 @@ def known_gate(match: Match) -> float:
     return min(1.0, match.known / KNOWN_ENOUGH)
 
 
-def lexical_weight(match: Match, lexical: Floats, cover: Floats, most: float) -> float:
-    """The weight of words, at most ``most``: lower for unknown words and for paraphrases."""
-    if not len(lexical):
+def lexical_weight(match: Match, distance: Floats, scale: float, cover: Floats, most: float) -> float:
+    """The weight of words, at most ``most``: lower for unknown words and for paraphrases.
+
+    ``distance`` and ``scale``: the scores by words as ``fusion.centred`` gives them.
+    """
+    if not len(distance):
         return most
-    named = min(1.0, float(cover[lexical.argmax()]) / NAMED_ENOUGH)
-    return most * known_gate(match) * (UNNAMED + (1 - UNNAMED) * named)
+    best = int(distance.argmax())
+    trust = min(1.0, float(cover[best]) / NAMED_ENOUGH)
+    if trust < 1:
+        outstanding = (float(distance[best]) * scale - ORDINARY) / (OUTSTANDING - ORDINARY)
+        trust = max(trust, min(1.0, outstanding) * match.known**STRICTNESS)
+    return most * known_gate(match) * (UNNAMED + (1 - UNNAMED) * trust)
 
 
 def refined(scores: Floats, cosine_z: Floats, likeness: Floats, share: float) -> Floats:

@@ -305,6 +305,20 @@ def test_the_gate_closes_for_a_query_of_unknown_words() -> None:
     assert index.explain("forecast", 1)[0].gate > 0.2
 
 
+def test_words_are_trusted_without_a_name_when_all_are_known_and_one_tool_has_them() -> None:
+    plain = [tool(f"work__task_{place}", f"does a common task of kind {place}") for place in range(120)]
+    vault = tool("work__turn", "rotate the encryption keys of a vault")
+    index = ToolIndex.build(catalogue(*plain, vault), Engine(Pieces()))
+
+    def gate(query: str) -> float:
+        first = index.explain(query, 1)[0]
+        assert first.hit.tool.name == "work__turn"
+        return first.gate
+
+    assert gate("rotate encryption keys vault") == pytest.approx(0.3)
+    assert gate("rotate encryption keys gizmo") < 0.2
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=300), st.integers(1, 12))
 def test_any_query_is_answered_in_order(query: str, k: int) -> None:

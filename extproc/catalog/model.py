@@ -9,8 +9,6 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Generic, Literal, Protocol, TypeVar
 
-from extproc.exchange.messages import Quick
-
 
 class Digested(Protocol):
     @property
@@ -20,7 +18,7 @@ class Digested(Protocol):
 T = TypeVar("T", bound=Digested)
 
 
-class ToolClass(StrEnum, metaclass=Quick):
+class ToolClass(StrEnum):
     """Which ``call_*`` tool may run a tool."""
 
     READ = "read"

@@ -11,8 +11,8 @@ An *exchange* is one HTTP request and its response as an external processor sees
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum, EnumType, auto
-from typing import Any, Protocol, TypeAlias
+from enum import Enum, auto
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -20,21 +20,7 @@ Headers: TypeAlias = tuple[tuple[str, str], ...]
 """Lower-case names; values decoded as latin-1 so that every byte survives."""
 
 
-class Quick(EnumType):
-    """Enumerations whose members are plain class attributes.
-
-    CPython 3.11 runs a function of Python's for each ``Side.REQUEST``; later versions do what this does.
-    """
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Quick:
-        made = super().__new__(cls, *args, **kwargs)
-        members: Mapping[str, Quick] = made.__members__
-        for name, member in members.items():
-            type.__setattr__(made, name, member)
-        return made
-
-
-class Word(Enum, metaclass=Quick):
+class Word(Enum):
     """An enumeration whose members are quick to look up."""
 
     # The inherited hash is computed in Python each time; these are keys on every request's way.

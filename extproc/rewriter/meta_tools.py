@@ -12,13 +12,12 @@ from functools import lru_cache
 
 from extproc.catalog.model import Catalogue, Tool, ToolClass
 from extproc.catalog.parse import is_pinned
-from extproc.exchange.messages import Quick
 from extproc.mcp import slices
 from extproc.rewriter.overview import overview
 from extproc.settings import Tools
 
 
-class Meta(StrEnum, metaclass=Quick):
+class Meta(StrEnum):
     """Names of the tools the processor itself answers or rewrites."""
 
     SEARCH = "search_tools"

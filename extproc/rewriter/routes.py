@@ -24,6 +24,7 @@ _ENVELOPE = frozenset({"jsonrpc", "id", "method", "params"})
 _CALL = frozenset({"name", "arguments"})
 _ROUTED = ("name", "uri")
 _ROUTING = frozenset({"mcp-method", "mcp-name"})
+_PREFIX = len(headers.PARAM_PREFIX)
 _SIGNS = (b"tools", b"initialize", b"discover", b"\\")
 _METAS = {str(meta): meta for meta in Meta}
 _INTEGER = re.compile(rb"-?[0-9]+\Z")
@@ -130,8 +131,8 @@ def route(request: Request) -> Route:
     session = table.get("mcp-session-id")
     if method == "GET":
         if "last-event-id" in table:
-            return Resumes(session, _declared(table))
-        return Listens(session, _declared(table))
+            return Resumes(session, _declared(table) or revisions.ASSUMED)
+        return Listens(session, _declared(table) or revisions.ASSUMED)
     if method == "DELETE" and session:
         return EndsSession(session)
     if method not in WITH_MESSAGES or not request.body:
@@ -179,7 +180,7 @@ def _message(request: Request, table: dict[str, str], envelope: Members, session
     if method == "tools/call" and not params.keys() <= _CALL and _misspells(params, _CALL):
         return _invalid(envelope, "member names are case-sensitive")
     revision = _revision(table, method, params, meta)
-    routing = tuple([name for name in table if name in _ROUTING or name[:10] == headers.PARAM_PREFIX])
+    routing = tuple([name for name in table if name in _ROUTING or name[:_PREFIX] == headers.PARAM_PREFIX])
     call = rpc.Rpc(envelope["id"], method, envelope, params, revision, session, routing, respelled)
     if not _is_id(call.id):
         return Refused(rpc.http_error(400, b"null", rpc.INVALID_REQUEST, "id must be a string or an integer"))
@@ -273,14 +274,13 @@ def _array(elements: list[bytes]) -> Route:
 
 
 def _declared(table: dict[str, str]) -> str:
-    return table.get("mcp-protocol-version", "").strip() or revisions.ASSUMED
+    return table.get("mcp-protocol-version", "").strip()
 
 
 def _revision(table: dict[str, str], method: str, params: Members, meta: Members) -> str:
     if method == "initialize":
         return slices.string(params.get("protocolVersion")) or revisions.ASSUMED
-    declared = table.get("mcp-protocol-version", "").strip()
-    return declared or slices.string(meta.get(revisions.META_VERSION)) or revisions.ASSUMED
+    return _declared(table) or slices.string(meta.get(revisions.META_VERSION)) or revisions.ASSUMED
 
 
 def _is_id(raw: bytes) -> bool:

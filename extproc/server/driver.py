@@ -254,7 +254,7 @@ class Driver:
         self._metrics.decisions.made(side, name, perf_counter() - began)
         self._release(stream)
         match decision:
-            case Forward() if decision.body is not None or decision != _AS_IT_IS:
+            case Forward() if decision != _AS_IT_IS:
                 stream.outcome = Outcome.FORWARDED
             case Reply():
                 stream.outcome = Outcome.REPLIED

@@ -68,3 +68,11 @@ def test_neither_values_nor_kinds_run_into_each_other() -> None:
     assert None not in keys
     assert len(set(keys)) == len(keys)
     assert key() is None
+
+
+def test_every_text_has_a_key_of_its_own() -> None:
+    texts = ["\udc80", "\udc81", "\\udc80", "é", "e\u0301", "a', 'b", "\0", "x" * 70_000, "x" * 70_001]
+    keys = [key((), {"sub": text}) for text in texts]
+    assert None not in keys
+    assert len(set(keys)) == len(texts)
+    assert keys == [key((), {"sub": text}) for text in texts]

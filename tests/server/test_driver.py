@@ -49,6 +49,13 @@ async def test_nothing_is_read_or_sent_after_close(metrics: Metrics) -> None:
     assert outcome(metrics, "forwarded") == 1
 
 
+async def test_what_goes_on_as_it_came_has_passed(metrics: Metrics) -> None:
+    answers = await run(driver(Decider(Forward()), metrics), head(), body())
+    assert kinds(answers) == ["request_headers", "request_body"]
+    assert not answers[1].request_body.response.HasField("body_mutation")
+    assert outcome(metrics, "passed") == 1
+
+
 async def test_a_reply_is_an_immediate_answer(metrics: Metrics) -> None:
     answers = await run(driver(Decider(Reply(b"{}", 200)), metrics), head(), body())
     assert kinds(answers) == ["request_headers", "immediate_response"]

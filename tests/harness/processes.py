@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
+import functools
+import itertools
 import os
 import random
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 ROOT = Path(__file__).parents[2]
 READY_SECONDS = 90.0
+_BLOCK = 500
+_locks: list[IO[str]] = []
 LAUNCH = Path(__file__).with_name("launch.py")
 
 
@@ -25,15 +32,36 @@ class NotReadyError(RuntimeError):
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on, below those that outgoing connections take, so that none is gone later."""
+    """Ports nobody listens on, below those that outgoing connections take, so that none is gone later.
+
+    Nor does another process that asks here get one of them while this process lives: between its choice and
+    its use, or while whoever used it is started anew, a port looks free.
+    """
     ports: list[int] = []
-    while len(ports) < count:
-        port = random.randrange(15_000, 32_000)
+    for port in _own_ports():
+        if len(ports) == count:
+            break
         with contextlib.suppress(OSError), socket.socket() as each:
             each.bind(("127.0.0.1", port))
-            if port not in ports:
-                ports.append(port)
+            ports.append(port)
     return ports
+
+
+@functools.cache
+def _own_ports() -> Iterator[int]:
+    """The ports of one block, over and over; the block is locked until this process ends."""
+    folder = Path(tempfile.gettempdir()) / f"toolsearch-ports-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    for first in random.sample(range(15_000, 32_000, _BLOCK), 17_000 // _BLOCK):
+        lock = (folder / str(first)).open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            continue
+        _locks.append(lock)
+        return itertools.cycle(range(first, first + _BLOCK))
+    raise RuntimeError(f"all blocks of ports are taken, see {folder}")
 
 
 def listening(port: int) -> bool:

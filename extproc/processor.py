@@ -18,6 +18,7 @@ from extproc.catalog.caller import (
     CallerKey,
     nameless,
 )
+from extproc.catalog.model import Tool
 from extproc.exchange.messages import (
     Decision,
     Forward,
@@ -53,9 +54,9 @@ _WAITING = 0.7
 _Pending = tuple[str, bytes]
 # A union written where it is tested would be made anew each time.
 _LATER = (CallMany, NeedCatalogue, Heavy)
+_OF_THE_SIX = (routes.CallsTool, routes.CallsMeta)
 
-
-_ByCaller: TypeAlias = routes.Opens | routes.Lists | routes.CallsMeta | routes.CallsDirect
+_ByCaller: TypeAlias = routes.Opens | routes.Lists | routes.CallsMeta | routes.CallsTool | routes.CallsDirect
 
 
 class _Opened(msgspec.Struct, frozen=True):
@@ -150,7 +151,13 @@ class Processor:
         """What needs no look at a catalogue is decided; for the rest, everything that is known at once."""
         profile = self._profiles[message.opening.profile]
         match route:
-            case routes.CallsMeta() | routes.CallsDirect() | routes.Lists() | routes.Opens():
+            case (
+                routes.CallsTool()
+                | routes.CallsMeta()
+                | routes.CallsDirect()
+                | routes.Lists()
+                | routes.Opens()
+            ):
                 return self._opened(message, route, profile)
             case routes.Untouched() | routes.EndsSession():
                 return PassThrough()
@@ -178,12 +185,15 @@ class Processor:
             profile.store.view(caller.key, searches=not isinstance(route, routes.Lists)),
             profile.settings,
             route=profile.refresher.available,
-            agreed=lambda name: self._classes.tool(caller.place, name, time.monotonic()),
+            agreed=self._agreed,
             checker=profile.checker,
             tally=self._unchecked,
-            note=lambda catalogue: profile.targets.note(caller, catalogue),
+            note=profile.targets.note,
         )
         return _Opened(route, known, profile)
+
+    def _agreed(self, caller: CallerContext, name: str) -> Tool | None:
+        return self._classes.tool(caller.place, name, time.monotonic())
 
     async def _request(self, message: Request) -> Decision:
         began = time.monotonic()
@@ -221,7 +231,7 @@ class Processor:
 
     def _unsettled(self, opened: _Opened) -> bool:
         """Whether the client listed a moment ago and what its list brings is not known yet."""
-        if not isinstance(opened.route, routes.CallsMeta):
+        if not isinstance(opened.route, _OF_THE_SIX):
             return False
         key = opened.known.caller.key
         return key in self._learning or opened.profile.refresher.rereads(key)

@@ -17,7 +17,7 @@ from extproc.mcp.slices import Members
 _MISNAMED = ("parameters", "params", "args", "input", "tool_arguments", "tool_input")
 _NAME_WORDS = ("name", "tool", "tool_name")
 _EMPTY = b"{}"
-_WRAPPED = b'"arguments"'
+WRAPPED = b'"arguments"'
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ def call(raw: bytes, meta: str) -> CallArguments | Problem:
         return found
     name = slices.string(found.get("name"))
     given = found.get("arguments", b"")
-    if name and len(found) == 2 and given[:1] == b"{" and _WRAPPED not in given:
+    if name and len(found) == 2 and given[:1] == b"{" and WRAPPED not in given:
         # As it should be: the rest is for what weak models do.
         return CallArguments(name, (Reading(given),))
     if name is None:
@@ -187,7 +187,7 @@ def _from_arguments(name: str, rest: Members, meta: str) -> CallArguments | Prob
 
 def _unwrap(name: str, inner: bytes) -> bytes | None:
     """The innermost arguments of ``{"name": same, "arguments": {...}}`` put where arguments belong."""
-    if _WRAPPED not in inner:
+    if WRAPPED not in inner:
         return None
     nested = slices.members_or_none(inner) or {}
     if set(nested) == {"name", "arguments"} and slices.string(nested["name"]) == name:

@@ -22,7 +22,7 @@ from extproc.rewriter.decisions import (
     ReadCall,
 )
 from extproc.rewriter.meta_tools import CLASS_OF, NAMES, Meta, listed
-from extproc.rewriter.routes import CallsDirect, CallsMeta, Lists, Opens
+from extproc.rewriter.routes import CallsDirect, CallsMeta, CallsTool, Lists, Opens
 from extproc.schema import check
 from extproc.schema.check import Checker
 from extproc.settings import Settings
@@ -44,20 +44,20 @@ class Known(msgspec.Struct, frozen=True):
     settings: Settings
     route: bool = False
     fetched: bool = False
-    agreed: Callable[[str], Tool | None] = lambda _: None
+    agreed: Callable[[CallerContext, str], Tool | None] = lambda caller, name: None
     checker: Checker | None = None
     aside: bool = False
     """Whether this runs in a thread of its own and may take long."""
     tally: Callable[[str], None] = lambda _: None
     """Told the reason, a short code, whenever arguments could not be checked in full."""
-    note: Callable[[Catalogue], str] = lambda _: ""
+    note: Callable[[CallerContext, Catalogue], str] = lambda caller, catalogue: ""
     """What a search answer has to add about a list; empty for most."""
 
 
-def decide(route: Opens | Lists | CallsMeta | CallsDirect, known: Known) -> OnRequest:
+def decide(route: Opens | Lists | CallsMeta | CallsTool | CallsDirect, known: Known) -> OnRequest:
     match route:
-        case CallsMeta() if route.tool in CLASS_OF:
-            return _call(route.rpc, route.tool, arguments.call(route.arguments, route.tool), known)
+        case CallsTool():
+            return _call(route.rpc, route.tool, route.call, known)
         case Opens(call):
             if not known.settings.instructions.enabled and not known.route:
                 return PassThrough() if call.unchanged is None else Forward(call.unchanged)
@@ -112,7 +112,7 @@ def _search(call: rpc.Rpc, parsed: SearchArguments | Problem, known: Known) -> O
         return Reply(rpc.tool_error(call, parsed.text))
     match known.view:
         case Warm(_, index, _, fresh) if (fresh or known.route) and _may_answer(call):
-            settings, note = known.settings, known.note(index.catalogue)
+            settings, note = known.settings, known.note(known.caller, index.catalogue)
             answer = answers.search(parsed, index, settings.search, settings.limits.answer, note)
             return Reply(found(call, answer))
         case Cold() if _can_fetch(call, known):
@@ -222,7 +222,7 @@ def _call(call: rpc.Rpc, meta: Meta, parsed: CallArguments | Problem, known: Kno
         case Cold():
             if known.route and not known.fetched:
                 return NeedCatalogue()
-            agreed = known.agreed(parsed.name) if known.caller.key is None else None
+            agreed = known.agreed(known.caller, parsed.name) if known.caller.key is None else None
             if agreed is not None and agreed.tool_class is CLASS_OF[meta]:
                 # Others were shown this definition: it routes the call, and not a word of it is answered.
                 raw = parsed.arguments

@@ -11,12 +11,13 @@ from typing import TypeAlias
 
 import msgspec
 
-from extproc.exchange.messages import Headers, Reply, Request
+from extproc.exchange.messages import Reply, Request
 from extproc.exchange.modes import WITH_MESSAGES
 from extproc.mcp import headers, revisions, slices
 from extproc.mcp.slices import Members
-from extproc.rewriter import rpc
-from extproc.rewriter.meta_tools import Meta
+from extproc.rewriter import agreement, arguments, compact, rpc
+from extproc.rewriter.arguments import CallArguments, Problem
+from extproc.rewriter.meta_tools import CLASS_OF, Meta
 
 TOUCHED = frozenset({"initialize", "server/discover", "tools/list", "tools/call"})
 HEADER_MISMATCH = -32020
@@ -24,15 +25,9 @@ _ENVELOPE = frozenset({"jsonrpc", "id", "method", "params"})
 _CALL = frozenset({"name", "arguments"})
 _ROUTED = ("name", "uri")
 _ROUTING = frozenset({"mcp-method", "mcp-name"})
-_PREFIX = len(headers.PARAM_PREFIX)
 _SIGNS = (b"tools", b"initialize", b"discover", b"\\")
 _METAS = {str(meta): meta for meta in Meta}
 _INTEGER = re.compile(rb"-?[0-9]+\Z")
-_DESCRIPTIONS_OF = {
-    "mcp-method": "Mcp-Method",
-    "mcp-name": "Mcp-Name",
-    "mcp-protocol-version": "MCP-Protocol-Version",
-}
 
 
 class Untouched(msgspec.Struct, frozen=True):
@@ -60,11 +55,19 @@ class Lists(msgspec.Struct, frozen=True):
 
 
 class CallsMeta(msgspec.Struct, frozen=True):
-    """A ``tools/call`` of one of the six."""
+    """A ``tools/call`` of ``search_tools``, ``describe_tool`` or ``call_read_tools``."""
 
     rpc: rpc.Rpc
     tool: Meta
     arguments: bytes
+
+
+class CallsTool(msgspec.Struct, frozen=True):
+    """A ``tools/call`` of one of the three that call a single tool."""
+
+    rpc: rpc.Rpc
+    tool: Meta
+    call: CallArguments | Problem
 
 
 class CallsDirect(msgspec.Struct, frozen=True):
@@ -115,6 +118,7 @@ Route: TypeAlias = (
     | Opens
     | Lists
     | CallsMeta
+    | CallsTool
     | CallsDirect
     | NotifiesCall
     | Cancels
@@ -137,9 +141,12 @@ def route(request: Request) -> Route:
         return EndsSession(session)
     if method not in WITH_MESSAGES or not request.body:
         return Untouched()
-    if table.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+    coding = table.get("content-encoding")
+    if coding is not None and coding.strip().lower() not in ("", "identity"):
         text = "Request bodies must not be compressed here: send the message without content-encoding"
         return Refused(rpc.http_error(415, b"null", rpc.INVALID_REQUEST, text))
+    if (call := compact.read(request.body)) is not None:
+        return _compact(request, table, call, session)
     try:
         envelope = slices.members(request.body)
     except slices.NotAnObject:
@@ -179,14 +186,42 @@ def _message(request: Request, table: dict[str, str], envelope: Members, session
         return Respelled(slices.join(envelope)) if respelled else Untouched()
     if method == "tools/call" and not params.keys() <= _CALL and _misspells(params, _CALL):
         return _invalid(envelope, "member names are case-sensitive")
+    call = _agreed(request, table, method, envelope, params, meta, session, respelled=respelled)
+    return call if isinstance(call, Refused) else _method(call)
+
+
+def _compact(request: Request, table: dict[str, str], found: compact.Call, session: str | None) -> Route:
+    try:
+        meta = slices.members(found.meta) if found.meta[:1] == b"{" else {}
+    except ValueError as error:
+        return _invalid(found.envelope, str(error))
+    call = _agreed(
+        request, table, "tools/call", found.envelope, found.params, meta, session, frame=found.frame
+    )
+    return call if isinstance(call, Refused) else CallsTool(call, found.tool, found.parsed)
+
+
+def _agreed(
+    request: Request,
+    table: dict[str, str],
+    method: str,
+    envelope: Members,
+    params: Members,
+    meta: Members,
+    session: str | None,
+    *,
+    respelled: bool = False,
+    frame: tuple[bytes, bytes] | None = None,
+) -> rpc.Rpc | Refused:
+    """The request, once its id and its headers were found to be in order."""
     revision = _revision(table, method, params, meta)
-    routing = tuple([name for name in table if name in _ROUTING or name[:_PREFIX] == headers.PARAM_PREFIX])
-    call = rpc.Rpc(envelope["id"], method, envelope, params, revision, session, routing, respelled)
+    routing = tuple([name for name in table if name[:4] == "mcp-" and _routes(name)])
+    call = rpc.Rpc(envelope["id"], method, envelope, params, revision, session, routing, respelled, frame)
     if not _is_id(call.id):
         return Refused(rpc.http_error(400, b"null", rpc.INVALID_REQUEST, "id must be a string or an integer"))
-    if reason := _disagreement(request.headers, table, call, meta):
+    if reason := agreement.disagreement(request.headers, table, call, meta):
         return Refused(rpc.http_error(400, call.id, HEADER_MISMATCH, f"Header mismatch: {reason}"))
-    return _method(call)
+    return call
 
 
 def _misspells(members: Members, known: frozenset[str]) -> bool:
@@ -230,7 +265,12 @@ def _method(call: rpc.Rpc) -> Route:
     meta = _METAS.get(name)
     if meta is None:
         return CallsDirect(call, name)
-    return CallsMeta(call, meta, call.params.get("arguments", b"{}"))
+    given = call.params.get("arguments", b"{}")
+    return (
+        CallsTool(call, meta, arguments.call(given, meta))
+        if meta in CLASS_OF
+        else CallsMeta(call, meta, given)
+    )
 
 
 def _no_object(request: Request) -> Route:
@@ -277,6 +317,10 @@ def _declared(table: dict[str, str]) -> str:
     return table.get("mcp-protocol-version", "").strip()
 
 
+def _routes(name: str) -> bool:
+    return name in _ROUTING or name.startswith(headers.PARAM_PREFIX)
+
+
 def _revision(table: dict[str, str], method: str, params: Members, meta: Members) -> str:
     if method == "initialize":
         return slices.string(params.get("protocolVersion")) or revisions.ASSUMED
@@ -290,30 +334,3 @@ def _is_id(raw: bytes) -> bool:
 def _id_or_null(envelope: Members) -> bytes:
     raw = envelope.get("id", b"null")
     return raw if _is_id(raw) else b"null"
-
-
-def _disagreement(request_headers: Headers, table: dict[str, str], call: rpc.Rpc, meta: Members) -> str:
-    """Why headers and body cannot both be meant; empty when they agree."""
-    if not (meta or call.modern or call.routing_headers):
-        return ""
-    body = {"mcp-method": call.method}
-    if call.method == "tools/call" and (name := slices.string(call.params.get("name"))) is not None:
-        body["mcp-name"] = name
-    if (version := slices.string(meta.get(revisions.META_VERSION))) is not None:
-        body["mcp-protocol-version"] = version
-    for header, expected in body.items():
-        shown = _DESCRIPTIONS_OF[header]
-        value = table.get(header)
-        if value is None:
-            # An unknown revision is for the server to refuse, in its own words.
-            if call.modern and revisions.is_known(call.revision):
-                return f"{shown} is missing"
-            continue
-        if len(table) != len(request_headers) and len(headers.get_all(request_headers, header)) > 1:
-            return f"{shown} stands more than once"
-        try:
-            if headers.decode_value(value) != expected:
-                return f"{shown} does not match the body"
-        except headers.BadHeader as error:
-            return f"{shown} is {error}"
-    return ""

@@ -33,6 +33,8 @@ class Rpc(msgspec.Struct, frozen=True):
     """Names of the ``Mcp-Method``, ``Mcp-Name`` and ``Mcp-Param-*`` headers that came with the request."""
     respelled: bool = False
     """Whether method or names had needless escapes, which ``envelope`` and ``params`` no longer have."""
+    frame: tuple[bytes, bytes] | None = None
+    """What stands before and after the params, where that is known."""
 
     def __repr__(self) -> str:
         return f"Rpc({self.method!r}, {self.revision!r})"
@@ -60,6 +62,9 @@ class Rpc(msgspec.Struct, frozen=True):
 
     def with_params(self, params: Members, *, method: str | None = None, id: bytes | None = None) -> bytes:
         """The request with other params (and method, and id); every other member as it came."""
+        if method is None and id is None and self.frame is not None:
+            before, after = self.frame
+            return before + slices.join(params) + after
         envelope = dict(self.envelope)
         if method is not None:
             envelope["method"] = slices.quote(method)

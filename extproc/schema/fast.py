@@ -51,6 +51,17 @@ _TYPES: dict[str, Accepts] = {
     "array": lambda value: type(value) is list,
     "object": lambda value: type(value) is dict,
 }
+_EXACT: dict[Accepts, type] = {
+    _TYPES[name]: kind
+    for name, kind in (
+        ("string", str),
+        ("integer", int),
+        ("boolean", bool),
+        ("array", list),
+        ("object", dict),
+    )
+}
+_OF_OBJECTS = frozenset({"properties", "additionalProperties", "required"})
 
 
 def accepts(schema: object, depth: int = 0) -> Accepts | None:
@@ -63,6 +74,12 @@ def accepts(schema: object, depth: int = 0) -> Accepts | None:
     if not words <= _HANDLED:
         return None
     tests: list[Accepts] = []
+    if words & _OF_OBJECTS:
+        test = _object(schema, depth)
+        if test is None:
+            return None
+        tests.append(test)
+        words -= _OF_OBJECTS if schema.get("type") != "object" else _OF_OBJECTS | {"type"}
     for word in words:
         test = _KEYWORDS[word](schema, depth) if word in _KEYWORDS else None
         if test is None:
@@ -112,9 +129,11 @@ def _type(schema: dict[str, Any], depth: int) -> Accepts | None:
 
 
 def _object(schema: dict[str, Any], depth: int) -> Accepts | None:
-    """``properties`` and ``additionalProperties`` belong together, so either keyword compiles both."""
-    properties = schema.get("properties", {})
+    """The keywords of ``_OF_OBJECTS`` in one pass, and ``type`` where it is ``object``."""
+    properties, names = schema.get("properties", {}), schema.get("required", [])
     if not isinstance(properties, dict):
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return None
     tests: dict[str, Accepts] = {}
     for name, child in properties.items():
@@ -126,25 +145,25 @@ def _object(schema: dict[str, Any], depth: int) -> Accepts | None:
     rest = None if extra is False else accepts(extra, depth + 1)
     if extra is not False and rest is None:
         return None
+    # Most members have a type and nothing else: comparing it costs less than calling a test.
+    exact = {name: _EXACT[test] for name, test in tests.items() if test in _EXACT}
+    required = frozenset(names)
+    others = schema.get("type") != "object"
 
     def check(value: Any) -> bool:
         if type(value) is not dict:
-            return True
+            return others
+        if not required <= value.keys():
+            return False
         for name, item in value.items():
+            if type(item) is exact.get(name):
+                continue
             test = tests.get(name, rest)
             if test is None or not test(item):
                 return False
         return True
 
     return check
-
-
-def _required(schema: dict[str, Any], depth: int) -> Accepts | None:
-    names = schema["required"]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return None
-    wanted = frozenset(names)
-    return lambda value: type(value) is not dict or wanted <= value.keys()
 
 
 def _items(schema: dict[str, Any], depth: int) -> Accepts | None:
@@ -197,9 +216,6 @@ def _any_of(schema: dict[str, Any], depth: int) -> Accepts | None:
 _NUMBERS = (int, float)
 _KEYWORDS: dict[str, Callable[[dict[str, Any], int], Accepts | None]] = {
     "type": _type,
-    "properties": _object,
-    "additionalProperties": _object,
-    "required": _required,
     "items": _items,
     "enum": _enum,
     "anyOf": _any_of,

@@ -18,7 +18,7 @@ CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"%b","ar
 
 def decision(tool: bytes, arguments: bytes, age: float) -> object:
     route = routes.route(Request(((":method", "POST"),), CALL % (tool, arguments), Opening()))
-    assert isinstance(route, routes.CallsMeta)
+    assert isinstance(route, routes.CallsTool | routes.CallsMeta)
     empty = Catalogue.of([])
     caller = CallerContext(b"k" * 16, None, "2025-06-18")
     known = request.Known(caller, Warm(empty, ToolIndex.build(empty), age), Settings())
